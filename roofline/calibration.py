@@ -1,0 +1,231 @@
+"""The `Calibration` file: everything a cost needs to know about one machine (or one catalogue row).
+
+For one operator over a step: `t = overhead_s + (t_mem**p + t_comp**p)**(1/p)` with
+`t_mem = bytes / bytes_per_s` and `t_comp = flops / flops_per_s`. `p` near 1 adds the two (CPUs), 2 to 8 is usual on
+GPUs, `None` is the textbook maximum. A calibration made from the catalogue has the same shape, so the cost
+functions know one kind of input and the label travels with it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
+
+from roofline.errors import InvalidInput, OutsideDomain
+from roofline.specs import DType, Frozen, Source
+
+SCHEMA_VERSION = 1
+Label = Literal["measured", "calibrated", "catalogue", "assumed"]
+OperatorClass = Literal["gemm", "moe_gemm", "lm_head", "attention_decode", "attention_prefill", "elementwise"]
+
+
+class OperatorFit(Frozen):
+    """Constants of one operator class in one weight format on one machine.
+
+    `overhead_s` is per launch. `tile_tokens`: rows are rounded up to the multiple of this tile before counting
+    flops (1: no tiles). `cache_bytes`/`cache_bytes_per_s`: a matrix no larger than the last-level cache streams
+    at that bandwidth instead.
+    """
+
+    operator: OperatorClass
+    weights: str = Field(description="WeightFormat.name, or the KV format for attention; 'any' matches all")
+    overhead_s: NonNegativeFloat = 0.0
+    bytes_per_s: PositiveFloat
+    flops_per_s: PositiveFloat
+    p_norm: PositiveFloat | None = Field(default=None, ge=1.0)
+    tile_tokens: PositiveInt = 1
+    cache_bytes: NonNegativeFloat = 0.0
+    cache_bytes_per_s: PositiveFloat | None = None
+    standard_errors: dict[str, NonNegativeFloat] = {}
+
+
+class CollectiveFit(Frozen):
+    """All-reduce over `gpus` GPUs: `latency_s + 2 (gpus-1)/gpus * bytes / bytes_per_s`."""
+
+    gpus: PositiveInt
+    latency_s: NonNegativeFloat
+    bytes_per_s: PositiveFloat
+
+
+class SamplerFit(Frozen):
+    """Seconds of choosing tokens from logits: `base_s + per_sequence_s * B + per_logit_s * rows * vocabulary`.
+
+    `plain` (one row per sequence), `draft` (one row per sequence and draft pass), `verify` (K + 1 rows).
+    """
+
+    plain_base_s: NonNegativeFloat = 0.0
+    plain_per_sequence_s: NonNegativeFloat = 0.0
+    plain_per_logit_s: NonNegativeFloat = 0.0
+    draft_base_s: NonNegativeFloat = 0.0
+    draft_per_sequence_s: NonNegativeFloat = 0.0
+    draft_per_logit_s: NonNegativeFloat = 0.0
+    verify_base_s: NonNegativeFloat = 0.0
+    verify_per_sequence_s: NonNegativeFloat = 0.0
+    verify_per_logit_s: NonNegativeFloat = 0.0
+
+
+class HostFit(Frozen):
+    """Time the accelerator waits for the host, or spends outside its operators.
+
+    `step_s`, `step_per_sequence_s`: every step. `round_s`: added when a step verifies drafts.
+    `draft_pass_s`: added per draft forward. `idle_speculation_s`: added to a plain step of an engine that has
+    speculation loaded and K = 0. `launch_s`: per operator when it runs eagerly instead of inside a graph.
+    `cold_draft_s`: the first draft pass after a target pass finds its weights out of cache.
+    `proposal_s`, `proposal_per_sequence_s`: matching of an n-gram or suffix proposer, per round.
+    """
+
+    step_s: NonNegativeFloat = 0.0
+    step_per_sequence_s: NonNegativeFloat = 0.0
+    round_s: NonNegativeFloat = 0.0
+    draft_pass_s: NonNegativeFloat = 0.0
+    idle_speculation_s: NonNegativeFloat = 0.0
+    launch_s: NonNegativeFloat = 0.0
+    cold_draft_s: NonNegativeFloat = 0.0
+    proposal_s: NonNegativeFloat = 0.0
+    proposal_per_sequence_s: NonNegativeFloat = 0.0
+
+
+class Domain(Frozen):
+    """Ranges that were measured, both ends included. `None`: not bounded by measurement."""
+
+    tokens: tuple[NonNegativeInt, NonNegativeInt] | None = None
+    batch: tuple[NonNegativeInt, NonNegativeInt] | None = None
+    context_tokens: tuple[NonNegativeInt, NonNegativeInt] | None = None
+    draft_tokens: tuple[NonNegativeInt, NonNegativeInt] | None = None
+
+
+class Residual(Frozen):
+    """How well the constants reproduce one group of rows: relative errors, absolute value."""
+
+    group: str
+    rows: PositiveInt
+    median_abs_error_fraction: NonNegativeFloat
+    p90_abs_error_fraction: NonNegativeFloat
+    held_out: bool = False
+
+
+class Machine(Frozen):
+    """Where and with what the rows were measured."""
+
+    device: str
+    host: str = ""
+    engine: str = ""
+    versions: dict[str, str] = {}
+
+
+class Verdict(Frozen):
+    """Whether the fit may be relied on, and why not."""
+
+    stable: bool
+    reasons: tuple[str, ...] = ()
+
+
+class Calibration(Frozen):
+    """Constants of one machine, with where they come from and where they hold."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    name: str
+    label: Label
+    machine: Machine
+    created: date
+    rows_sha256: str = ""
+    sources: tuple[Source, ...] = ()
+    operators: tuple[OperatorFit, ...]
+    collectives: tuple[CollectiveFit, ...] = ()
+    sampler: SamplerFit = SamplerFit()
+    host: HostFit = HostFit()
+    domain: Domain = Domain()
+    residuals: tuple[Residual, ...] = ()
+    verdict: Verdict = Verdict(stable=True)
+    standard_errors: dict[str, NonNegativeFloat] = {}
+    notes: tuple[str, ...] = ()
+
+    def operator(self, operator: OperatorClass, weights: str) -> OperatorFit:
+        """Constants of an operator class in a weight format.
+
+        Raises
+        ------
+        OutsideDomain
+            Neither this format nor `any` was measured for the class.
+        """
+        fallback = None
+        for fit in self.operators:
+            if fit.operator == operator and fit.weights == weights:
+                return fit
+            if fit.operator == operator and fit.weights == "any":
+                fallback = fit
+        if fallback is None:
+            known = sorted({fit.weights for fit in self.operators if fit.operator == operator})
+            raise OutsideDomain(
+                f"calibration {self.name!r} has no {operator} constants for weights {weights!r} "
+                f"(it has {known or 'none'}); serve in one of these formats or use another calibration"
+            )
+        return fallback
+
+    def collective(self, gpus: int) -> CollectiveFit:
+        """All-reduce constants for a group of `gpus`."""
+        for fit in self.collectives:
+            if fit.gpus == gpus:
+                return fit
+        known = sorted(fit.gpus for fit in self.collectives)
+        raise OutsideDomain(
+            f"calibration {self.name!r} has no all-reduce over {gpus} GPUs (it has {known}); "
+            "choose a measured tensor-parallel size or use another calibration"
+        )
+
+    def check_domain(
+        self, *, tokens: int | None = None, batch: int | None = None, context_tokens: int | None = None,
+        draft_tokens: int | None = None, outside: Literal["refuse", "clip"] = "refuse",
+    ) -> tuple[str, ...]:
+        """Sentences about what lies outside the measured ranges; raises `OutsideDomain` unless told to clip."""
+        asked = {"tokens": tokens, "batch": batch, "context_tokens": context_tokens, "draft_tokens": draft_tokens}
+        findings: list[str] = []
+        for field, value in asked.items():
+            limits: tuple[int, int] | None = getattr(self.domain, field)
+            if value is not None and limits is not None and not limits[0] <= value <= limits[1]:
+                findings.append(f"{field} = {value} is outside the measured {limits[0]}..{limits[1]}")
+        if findings and outside == "refuse":
+            raise OutsideDomain(
+                f"calibration {self.name!r}: {'; '.join(findings)}; measure there, or accept extrapolation with --clip"
+            )
+        return tuple(findings)
+
+
+def load_calibration(path: Path) -> Calibration:
+    """Read and validate a calibration file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"calibration {path}: cannot be read ({error.strerror}); give a readable file") from error
+    except json.JSONDecodeError as error:
+        raise InvalidInput(
+            f"calibration {path}: not JSON at line {error.lineno}; refit it with `specdec calibrate fit`"
+        ) from error
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version != SCHEMA_VERSION:
+        raise InvalidInput(
+            f"calibration {path}: schema_version must be {SCHEMA_VERSION}, got {version!r}; "
+            "refit it with this version of specdec"
+        )
+    try:
+        return Calibration.model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise InvalidInput(f"calibration {path}: field {field!r}: {first['msg']}; refit or correct it") from error
+
+
+def p_norm_sum(memory_s: float, compute_s: float, p_norm: float | None) -> float:
+    """`(m**p + c**p)**(1/p)`, the maximum where `p_norm` is None. Works on scalars and arrays alike is `cost`'s job."""
+    if p_norm is None:
+        return max(memory_s, compute_s)
+    larger = max(memory_s, compute_s)
+    if larger == 0.0:
+        return 0.0
+    ratio = min(memory_s, compute_s) / larger
+    return larger * math.pow(1.0 + math.pow(ratio, p_norm), 1.0 / p_norm)

@@ -1,0 +1,110 @@
+"""`StepCostTable`: one deployment (models, GPUs, engine) tabulated once; all the simulator knows of hardware."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardCosts:
+    """Lookup arrays of one model's forward pass.
+
+    Attributes
+    ----------
+    trunk_s : (max_tokens + 1,)
+        Everything but attention and logits, by new tokens in the pass, collectives and padding included.
+    logits_s : (max_rows + 1,)
+        LM head by rows.
+    window_tokens : (W,)
+        Attention classes; 0 means unlimited context.
+    kv_s_per_token, decode_s_per_pair : (W,)
+        Decode/verify group: reading one cached token once per sequence; one query row against one cached token.
+    prefill_kv_s_per_token, prefill_s_per_pair : (W,)
+        The same for rows of prefill chunks.
+    decode_base_s, prefill_base_s
+        Launches of the group, paid once per step that has such rows.
+    decode_p, prefill_p
+        Exponent joining the memory and compute terms; 0.0 is the textbook maximum.
+    """
+
+    trunk_s: FloatArray
+    logits_s: FloatArray
+    window_tokens: IntArray
+    kv_s_per_token: FloatArray
+    decode_s_per_pair: FloatArray
+    prefill_kv_s_per_token: FloatArray
+    prefill_s_per_pair: FloatArray
+    decode_base_s: float
+    prefill_base_s: float
+    decode_p: float
+    prefill_p: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepCostTable:
+    """Seconds of any step, as arrays. See `roofline.cost` for how they are made.
+
+    A step of T new tokens, B decoding sequences (each K + 1 rows when verifying) takes
+
+        target.trunk_s[T] + target attention + target.logits_s[rows]
+        + sampler (plain or verify) + host
+        + draft: first pass over all T tokens of the step, then passes - 1 passes over B tokens.
+
+    Attributes
+    ----------
+    sample_plain_s : (max_sequences + 1,)
+        Choosing one token for each of that many sequences.
+    verify_base_s, verify_per_sequence_s, verify_per_row_s
+        Rejection sampling over B sequences and B(K+1) rows.
+    step_host_s, host_per_sequence_s, round_host_s, idle_speculation_s
+        See `roofline.calibration.HostFit`.
+    draft
+        None where the proposer runs no model.
+    draft_chain_s : (max_draft_tokens + 1, max_sequences + 1)
+        Everything of one round's drafting that does not depend on context and is not the trunk of the first
+        pass: its logits, the later passes, draft sampling, host and launch gaps, n-gram matching. Row 0 is 0.
+    draft_passes : (max_draft_tokens + 1,)
+        Forward passes that K drafts take (K for a chain, 1 for a parallel head, 0 for n-gram).
+    draft_reads_whole_step
+        The first pass runs over all tokens of the step, prefill included (heads, draft models).
+    first_pass_extra_tokens
+        Tokens per sequence the first pass adds to the step's (1 for a separate draft model, 0 for heads).
+    """
+
+    label: str
+    target: ForwardCosts
+    sample_plain_s: FloatArray
+    verify_base_s: float
+    verify_per_sequence_s: float
+    verify_per_row_s: float
+    step_host_s: float
+    host_per_sequence_s: float
+    round_host_s: float
+    idle_speculation_s: float
+    draft: ForwardCosts | None
+    draft_chain_s: FloatArray
+    draft_passes: IntArray
+    draft_reads_whole_step: bool
+    first_pass_extra_tokens: int
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def max_tokens(self) -> int:
+        """Largest step, in new tokens, the table covers."""
+        return len(self.target.trunk_s) - 1
+
+    @property
+    def max_sequences(self) -> int:
+        """Largest batch the table covers."""
+        return len(self.sample_plain_s) - 1
+
+    @property
+    def max_draft_tokens(self) -> int:
+        """Largest K the table covers."""
+        return len(self.draft_passes) - 1
