@@ -77,7 +77,11 @@ class Precision(Frozen):
 
 
 class Linear(Frozen):
-    """One weight matrix `(inputs, outputs)`. `shard` says how tensor parallelism cuts it."""
+    """One weight matrix `(inputs, outputs)`. `shard` says how tensor parallelism cuts it.
+
+    `quantised` is False for what engines keep in 16 bits whatever the model's format (routers, `fc` of heads);
+    `roofline.counts.linear_format` gives the format that holds.
+    """
 
     name: str
     inputs: PositiveInt
@@ -85,6 +89,7 @@ class Linear(Frozen):
     bias: bool = False
     kind: Literal["attention", "ffn"] = "attention"
     shard: Literal["column", "row", "replicated"] = "column"
+    quantised: bool = True
 
     @property
     def weights(self) -> int:
