@@ -1,0 +1,1 @@
+"""Readers of users' files and command lines, one file a format."""

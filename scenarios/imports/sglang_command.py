@@ -1,0 +1,155 @@
+"""`python -m sglang.launch_server …` (0.5.23): the flags of a chain; trees are refused.
+
+SGLang's `num_draft_tokens` counts the root, so K is one less.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.errors import InvalidInput
+from scenarios import notation
+
+_METHODS = {
+    "EAGLE": "eagle",
+    "EAGLE3": "eagle3",
+    "NEXTN": "mtp",
+    "STANDALONE": "draft_model",
+    "NGRAM": "ngram",
+}
+_ALIASES = {
+    "model": "model-path",
+    "tp": "tp-size",
+    "tensor-parallel-size": "tp-size",
+    "speculative-algo": "speculative-algorithm",
+    "speculative-draft-model": "speculative-draft-model-path",
+}
+_SWITCHES = (
+    "disable-cuda-graph",
+    "disable-overlap-schedule",
+    "disable-radix-cache",
+    "enable-metrics",
+    "enable-mixed-chunk",
+    "skip-tokenizer-init",
+    "speculative-adaptive",
+    "trust-remote-code",
+)
+_WHOLE = {
+    "max-running-requests": "max_sequences",
+    "chunked-prefill-size": "max_batched_tokens",
+    "context-length": "max_context_tokens",
+    "page-size": "block_tokens",
+}
+_PLACES = {
+    "model-path": "target.model",
+    "tp-size": "hardware.tensor_parallel",
+    "quantization": "target.quantization",
+    "kv-cache-dtype": "target.kv_cache_dtype",
+    "mem-fraction-static": "engine.gpu_memory_utilization_fraction",
+    "disable-cuda-graph": "engine.enforce_eager",
+    "speculative-algorithm": "speculation.method",
+    "speculative-draft-model-path": "speculation.draft",
+    "speculative-num-steps": "speculation.draft_tokens",
+    "speculative-num-draft-tokens": "speculation.draft_tokens + 1",
+    "speculative-eagle-topk": "1: a chain",
+    **{flag: f"engine.{key}" for flag, key in _WHOLE.items()},
+}
+Row = tuple[str, str, Any, str]
+
+
+def parse_sglang_words(words: list[str]) -> tuple[dict[str, Any], list[Row]]:
+    """Scenario tables and the fate of every flag.
+
+    Raises
+    ------
+    InvalidInput
+        No model, a tree (`eagle-topk` above 1), an unknown algorithm, or a value of the wrong kind.
+    """
+    flags = _sort(words)
+    if not flags.get("model-path"):
+        raise InvalidInput("serve command names no model; add --model-path MODEL")
+    engine: dict[str, Any] = {"profile": "sglang"}
+    for flag, key in _WHOLE.items():
+        if flags.get(flag):
+            engine[key] = notation.human_tokens(flags[flag], field=f"--{flag}")
+    if flags.get("mem-fraction-static"):
+        engine["gpu_memory_utilization_fraction"] = notation.finite(
+            flags["mem-fraction-static"], field="--mem-fraction-static", example="0.85"
+        )
+    if "disable-cuda-graph" in flags:
+        engine["enforce_eager"] = True
+    target: dict[str, Any] = {"model": flags["model-path"]}
+    if flags.get("quantization"):
+        target["quantization"] = flags["quantization"]
+    if flags.get("kv-cache-dtype", "auto") != "auto":
+        target["kv_cache_dtype"] = flags["kv-cache-dtype"]
+    tables: dict[str, Any] = {
+        "target": target,
+        "hardware": {"tensor_parallel": notation.human_tokens(flags.get("tp-size", "1"), field="--tp-size")},
+        "engine": engine,
+    }
+    if "speculative-algorithm" in flags:
+        tables["speculation"] = _speculation(flags)
+    return tables, [_fate(name, value) for name, value in flags.items()]
+
+
+def _sort(words: list[str]) -> dict[str, str]:
+    flags: dict[str, str] = {}
+    todo = [word for word in words if not word.startswith("\0")]
+    while todo:
+        word = todo.pop(0)
+        if not word.startswith("--"):
+            raise InvalidInput(f"serve command has the stray word {word!r}; quote values with spaces")
+        name, equals, _ = word[2:].replace("_", "-").partition("=")
+        name = _ALIASES.get(name, name)
+        if equals or name in _SWITCHES:
+            flags[name] = word.partition("=")[2] if equals else ""
+        else:
+            flags[name] = todo.pop(0) if todo and not todo[0].startswith("--") else ""
+        if name in _PLACES and name not in _SWITCHES and not flags[name]:
+            raise InvalidInput(f"serve command: {word} needs a value; write it like `{word} VALUE`")
+    return flags
+
+
+def _speculation(flags: dict[str, str]) -> dict[str, Any]:
+    algorithm = flags["speculative-algorithm"].upper()
+    if algorithm not in _METHODS:
+        raise InvalidInput(
+            f"--speculative-algorithm {algorithm!r} cannot be computed; "
+            f"{notation.nearest(algorithm, _METHODS)}"
+        )
+    if "speculative-adaptive" in flags:
+        raise InvalidInput(
+            "--speculative-adaptive cannot be computed yet; give a fixed --speculative-num-steps"
+        )
+    top_k = notation.human_tokens(flags.get("speculative-eagle-topk", "1"), field="--speculative-eagle-topk")
+    if top_k != 1:
+        raise InvalidInput(
+            f"--speculative-eagle-topk must be 1 (a chain), got {top_k}: draft trees are not computed yet; "
+            "use --speculative-eagle-topk 1"
+        )
+    steps, nodes = flags.get("speculative-num-steps"), flags.get("speculative-num-draft-tokens")
+    if not steps and not nodes:
+        raise InvalidInput(
+            "--speculative-num-steps is missing and the engine's automatic choice is a tree for some "
+            "models; give it"
+        )
+    counts = {
+        *([notation.human_tokens(steps, field="--speculative-num-steps")] if steps else []),
+        *([notation.human_tokens(nodes, field="--speculative-num-draft-tokens") - 1] if nodes else []),
+    }
+    if len(counts) > 1:
+        raise InvalidInput(
+            f"--speculative-num-draft-tokens must be num-steps + 1 for a chain, got {nodes} and {steps}; "
+            "correct one"
+        )
+    speculation: dict[str, Any] = {"method": _METHODS[algorithm], "draft_tokens": counts.pop()}
+    if flags.get("speculative-draft-model-path"):
+        speculation["draft"] = flags["speculative-draft-model-path"]
+    return speculation
+
+
+def _fate(name: str, value: str) -> Row:
+    if name in _PLACES:
+        return (f"--{name}", value, "honoured", _PLACES[name])
+    return (f"--{name}", value, "ignored", "not read from SGLang lines")

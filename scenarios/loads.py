@@ -1,0 +1,194 @@
+"""The points of a load sweep, and the requests that arrive at each of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.errors import InvalidInput
+from scenarios.imports.traces import Trace, read_trace
+from scenarios.schema import ClosedWorkload, Lengths, OpenWorkload, RequestKind, Scenario, TraceWorkload
+from simulator.rng import Streams
+from simulator.workload import (
+    Workload,
+    empirical_lengths,
+    fixed_lengths,
+    gamma_arrivals,
+    lognormal_lengths,
+)
+
+SWEEP_FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
+SWEEP_CONCURRENCIES = (1, 2, 4, 8, 16, 32, 64, 128)
+DEFAULT_MAX_TOKENS = 131072
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPoint:
+    """One load: requests per second (`rate`) or requests in flight (`concurrency`)."""
+
+    index: int
+    kind: Literal["rate", "concurrency"]
+    value: float
+
+    @property
+    def text(self) -> str:
+        """The load in words of a report."""
+        return f"{self.value:.3g} req/s" if self.kind == "rate" else f"{self.value:.0f} in flight"
+
+
+def read_scenario_trace(scenario: Scenario) -> Trace | None:
+    """The trace that the workload replays, if it replays one."""
+    workload = scenario.workload
+    if not isinstance(workload, TraceWorkload):
+        return None
+    return read_trace(Path(workload.path), format=workload.format, max_requests=workload.max_requests)
+
+
+def load_points(scenario: Scenario, trace: Trace | None) -> tuple[LoadPoint, ...]:
+    """The sweep in rising order, duplicates dropped.
+
+    Raises
+    ------
+    InvalidInput
+        The workload has no rate of its own to take multiples of.
+    """
+    loads, workload = scenario.loads, scenario.workload
+    if isinstance(workload, ClosedWorkload):
+        values = [float(value) for value in loads.concurrencies]
+        if not values and workload.concurrency is not None:
+            values = [
+                max(1.0, round(workload.concurrency * factor)) for factor in loads.factors or SWEEP_FACTORS
+            ]
+        return _points("concurrency", values or [float(value) for value in SWEEP_CONCURRENCIES])
+    if loads.rates_per_s:
+        return _points("rate", list(loads.rates_per_s))
+    own_rate_per_s = trace.rate_per_s if trace is not None else _open(workload).rate_per_s
+    if own_rate_per_s is None:
+        raise InvalidInput(
+            "workload.rate_per_s is missing; give --rate 4 (the sweep goes from 0.25x to 4x of it) or the "
+            "loads "
+            "themselves with --loads 1,2,4,8"
+        )
+    if not math.isfinite(own_rate_per_s):
+        raise InvalidInput(
+            f"trace {workload.path if isinstance(workload, TraceWorkload) else ''}: all requests arrive at "
+            "one "
+            "instant, so it has no rate; use a workload of kind 'closed' or a longer trace"
+        )
+    return _points("rate", [own_rate_per_s * factor for factor in loads.factors or SWEEP_FACTORS])
+
+
+def _points(kind: Literal["rate", "concurrency"], values: list[float]) -> tuple[LoadPoint, ...]:
+    return tuple(LoadPoint(index, kind, value) for index, value in enumerate(sorted(set(values))))
+
+
+def _open(workload: object) -> OpenWorkload:
+    if not isinstance(workload, OpenWorkload):
+        raise InvalidInput("this workload has no arrival rate; use kind 'poisson' or 'gamma'")
+    return workload
+
+
+def workload_at(scenario: Scenario, point: LoadPoint, *, trace: Trace | None, seed: int) -> Workload:
+    """Requests at a load. A seed fixes lengths and luck at every load; arrivals scale with the rate."""
+    workload = scenario.workload
+    if isinstance(workload, TraceWorkload):
+        if trace is None:
+            raise InvalidInput(
+                "the workload replays a trace that was not read; read it with read_scenario_trace"
+            )
+        keep = workload.prefix_hits == "unlimited_cache"
+        requests = Workload(
+            arrival_s=np.array(trace.arrival_s),
+            prompt_tokens=np.array(trace.prompt_tokens),
+            output_tokens=np.array(trace.output_tokens),
+            prefix_hit_tokens=np.array(trace.prefix_hit_tokens) * int(keep),
+            class_id=np.zeros(trace.requests, dtype=np.int64),
+        )
+        return requests.scaled(point.value / trace.rate_per_s)
+    streams = Streams(scenario.run.seed + seed)
+    parts = [
+        _class_requests(workload, kind, index, point, streams) for index, kind in enumerate(kinds(workload))
+    ]
+    arrival_s = np.concatenate([part[0] for part in parts])
+    order = np.argsort(arrival_s, kind="stable")
+    prompt_tokens = np.concatenate([part[1] for part in parts])[order]
+    output_tokens = np.concatenate([part[2] for part in parts])[order]
+    class_id = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])[order]
+    hit_fraction = np.array([kind.prefix_hit_fraction for kind in kinds(workload)])[class_id]
+    return Workload(
+        arrival_s=arrival_s[order],
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+        prefix_hit_tokens=np.minimum((prompt_tokens * hit_fraction).astype(np.int64), prompt_tokens - 1),
+        class_id=class_id.astype(np.int64),
+        class_names=tuple(kind.name for kind in kinds(workload)),
+        concurrency=int(point.value) if point.kind == "concurrency" else None,
+    )
+
+
+def kinds(workload: OpenWorkload | ClosedWorkload | TraceWorkload) -> tuple[RequestKind, ...]:
+    """The request classes of a workload; one called `default` where it has none."""
+    if isinstance(workload, TraceWorkload):
+        return ()
+    if workload.classes:
+        return workload.classes
+    if workload.input_tokens is None or workload.output_tokens is None:
+        raise InvalidInput("workload lengths are missing; give input_tokens and output_tokens")
+    return (
+        RequestKind(
+            name="default",
+            share_fraction=1.0,
+            input_tokens=workload.input_tokens,
+            output_tokens=workload.output_tokens,
+            prefix_hit_fraction=workload.prefix_hit_fraction,
+        ),
+    )
+
+
+def _class_requests(
+    workload: OpenWorkload | ClosedWorkload, kind: RequestKind, index: int, point: LoadPoint, streams: Streams
+) -> tuple[NDArray[np.float64], IntArray, IntArray]:
+    requests = max(1, round(workload.requests * kind.share_fraction))
+    if isinstance(workload, OpenWorkload):
+        arrival_s = gamma_arrivals(
+            requests,
+            point.value * kind.share_fraction,
+            streams.get("arrivals", index),
+            burstiness=workload.burstiness,
+        )
+    else:
+        # Only the order counts in a closed loop: classes are interleaved at random.
+        arrival_s = np.sort(streams.get("arrivals", index).random(requests))
+    prompt_tokens = _drawn(kind.input_tokens, requests, streams.get("prompt_lengths", index), output=False)
+    output_tokens = _drawn(kind.output_tokens, requests, streams.get("output_lengths", index), output=True)
+    return arrival_s, prompt_tokens, output_tokens
+
+
+def _drawn(
+    lengths: int | Lengths, requests: int, generator: np.random.Generator, *, output: bool
+) -> IntArray:
+    if isinstance(lengths, int):
+        return fixed_lengths(requests, lengths)
+    if lengths.from_trace is not None:
+        trace = read_trace(Path(lengths.from_trace))
+        values = trace.output_tokens if output else trace.prompt_tokens
+        return empirical_lengths(
+            requests, np.minimum(values, lengths.max_tokens or DEFAULT_MAX_TOKENS), generator
+        )
+    mean_tokens = lengths.mean_tokens or 1
+    if lengths.sigma == 0.0:
+        return fixed_lengths(requests, mean_tokens)
+    return lognormal_lengths(
+        requests,
+        mean_tokens,
+        generator,
+        sigma=lengths.sigma,
+        max_tokens=lengths.max_tokens or DEFAULT_MAX_TOKENS,
+    )

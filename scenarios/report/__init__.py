@@ -1,0 +1,1 @@
+"""What a person reads: text on a terminal, and files."""

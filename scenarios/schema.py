@@ -1,0 +1,389 @@
+"""The scenario file: what is served, on what, how it drafts, who asks, and what is wanted.
+
+One class a TOML table; all frozen, unknown keys refused. `specdec schema` prints the JSON schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
+
+from roofline.errors import InvalidInput
+from roofline.specs import Frozen
+from scenarios import notation
+
+SCHEMA_VERSION = 1
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+Method = Literal["none", "draft_model", "eagle", "eagle3", "mtp", "ngram", "suffix"]
+HEAD_METHODS = ("eagle", "eagle3", "mtp")
+MATCHING_METHODS = ("ngram", "suffix")
+
+
+class TargetModel(Frozen):
+    """The served model: a name from `specdec list models`, or the path of a config.json."""
+
+    model: str = Field(min_length=1)
+    quantization: str | None = Field(
+        default=None, description="overrides what the config says, e.g. fp8, awq"
+    )
+    kv_cache_dtype: str | None = Field(default=None, description="KV cache format; none: 16 bits")
+
+
+class Hardware(Frozen):
+    """One replica's GPUs, and the constants of their speed."""
+
+    gpu: str = Field(min_length=1, description="a name from `specdec list gpus`, or the path of a TOML file")
+    tensor_parallel: PositiveInt = 1
+    draft_tensor_parallel: PositiveInt | None = Field(
+        default=None, description="1 or tensor_parallel; none: the latter"
+    )
+    calibration: str | None = Field(
+        default=None, description="path of a calibration file; none: catalogue constants"
+    )
+    outside_domain: Literal["refuse", "clip"] = "refuse"
+
+
+class Engine(Frozen):
+    """Scheduler and memory options; `None` takes the engine's own default for this GPU."""
+
+    profile: str = Field(default="vllm", description="a row of engines.toml")
+    gpu_memory_utilization_fraction: float = Field(default=0.92, gt=0.0, le=1.0)
+    max_batched_tokens: PositiveInt | None = None
+    max_sequences: PositiveInt | None = None
+    max_context_tokens: PositiveInt | None = None
+    block_tokens: PositiveInt = 16
+    kv_blocks: PositiveInt | None = Field(default=None, description="overrides what memory allows")
+    chunked_prefill: bool = True
+    long_prefill_threshold_tokens: NonNegativeInt = 0
+    enforce_eager: bool = False
+    draft_enforce_eager: bool | None = Field(default=None, description="none: as the target")
+
+
+class Speculation(Frozen):
+    """How drafts are made. `draft_tokens_by_batch` rows are (first batch, last batch, K), ends included."""
+
+    method: Method = "none"
+    draft: str | None = Field(
+        default=None, description="catalogue name or config.json of the head or draft model"
+    )
+    draft_tokens: PositiveInt | None = Field(default=None, description="K, drafts per sequence per round")
+    draft_tokens_by_batch: tuple[tuple[PositiveInt, PositiveInt, NonNegativeInt], ...] = ()
+    draft_quantization: str | None = None
+    proposal_fraction: Fraction | None = Field(
+        default=None, description="n-gram and suffix: share of rounds in which a match is found"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Speculation:
+        if self.method == "none":
+            if self.draft or self.draft_tokens or self.draft_tokens_by_batch:
+                raise InvalidInput(
+                    "speculation.method is 'none' although a draft or a K is given; name the method (eagle3, "
+                    "draft_model, mtp, ngram, …) or remove the other keys"
+                )
+            return self
+        if self.draft_tokens is None and self.method != "mtp":
+            raise InvalidInput(
+                f"speculation.draft_tokens (K) is missing for method {self.method!r}; give the number of "
+                "drafts, e.g. draft_tokens = 3"
+            )
+        if self.method in MATCHING_METHODS and self.draft is not None:
+            raise InvalidInput(
+                f"speculation.draft is given although method {self.method!r} runs no draft model; remove "
+                "one of them"
+            )
+        if self.method in ("draft_model", "eagle", "eagle3") and self.draft is None:
+            raise InvalidInput(
+                f"speculation.draft is missing for method {self.method!r}; give the draft's config.json with "
+                "--draft-config FILE or a name from `specdec list models`"
+            )
+        if self.method in MATCHING_METHODS and self.proposal_fraction is None:
+            raise InvalidInput(
+                f"speculation.proposal_fraction is missing for method {self.method!r}; give the share of "
+                "rounds "
+                "in which a match is found (1.0 if your acceptance length counts rounds without one)"
+            )
+        self._check_ranges()
+        return self
+
+    def _check_ranges(self) -> None:
+        expected = 1
+        for first, last, draft_tokens in self.draft_tokens_by_batch:
+            row = [first, last, draft_tokens]
+            if expected == 1 and first != 1:
+                raise InvalidInput(
+                    f"speculation.draft_tokens_by_batch must start at batch 1, got {row}; start it at 1"
+                )
+            if first < expected or last < first:
+                raise InvalidInput(
+                    f"speculation.draft_tokens_by_batch rows must rise without overlap, got {row} after "
+                    "batch "
+                    f"{expected - 1}; write inclusive (first, last, K) rows in order"
+                )
+            if self.draft_tokens is not None and draft_tokens > self.draft_tokens:
+                raise InvalidInput(
+                    f"speculation.draft_tokens_by_batch asks K = {draft_tokens} above draft_tokens = "
+                    f"{self.draft_tokens}; raise draft_tokens or lower the row"
+                )
+            expected = last + 1
+
+
+class Acceptance(Frozen):
+    """How many drafts are accepted; exactly one key. `per_position` is unconditional (as engines)."""
+
+    length: str | None = Field(default=None, description="acceptance length, bonus included, at a K: '2.4@3'")
+    alpha: Fraction | None = Field(default=None, description="i.i.d. conditional acceptance of one draft")
+    per_position: tuple[Fraction, ...] | None = Field(default=None, min_length=1)
+    task: str | None = Field(
+        default=None, description="a published preset (assumed), see `specdec list presets`"
+    )
+    synthetic: bool = Field(
+        default=False, description="per_position replays an engine's synthetic acceptance"
+    )
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Acceptance:
+        given = [
+            name for name in ("length", "alpha", "per_position", "task") if getattr(self, name) is not None
+        ]
+        if len(given) != 1:
+            raise InvalidInput(
+                f"acceptance must be given in exactly one way (length, alpha, per_position or task), got "
+                f"{' and '.join(given) or 'none'}; keep one"
+            )
+        if self.length is not None:
+            notation.acceptance_length_at(self.length)
+        shares = self.per_position or ()
+        for position, (before, after) in enumerate(pairwise(shares), start=2):
+            if after > before:
+                raise InvalidInput(
+                    f"acceptance.per_position must not rise (unconditional shares), got {after:g} at "
+                    "position "
+                    f"{position} after {before:g}; if these are conditional, multiply them up first"
+                )
+        return self
+
+
+class Lengths(Frozen):
+    """Token counts: `sigma` 0 is fixed, above it a log-normal law with that mean; or a trace's own."""
+
+    mean_tokens: PositiveInt | None = None
+    sigma: NonNegativeFloat = 0.0
+    max_tokens: PositiveInt | None = None
+    from_trace: str | None = Field(default=None, description="path of a trace whose lengths are drawn")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Lengths:
+        if (self.mean_tokens is None) == (self.from_trace is None):
+            raise InvalidInput("lengths need either mean_tokens or from_trace; give exactly one of them")
+        return self
+
+
+class RequestKind(Frozen):
+    """A class of requests with its own share, lengths and acceptance."""
+
+    name: str = Field(min_length=1)
+    share_fraction: float = Field(gt=0.0, le=1.0)
+    input_tokens: PositiveInt | Lengths
+    output_tokens: PositiveInt | Lengths
+    prefix_hit_fraction: Fraction = 0.0
+    acceptance: Acceptance | None = None
+
+
+class TraceWorkload(Frozen):
+    """Recorded requests, replayed at multiples of their rate."""
+
+    kind: Literal["trace"] = "trace"
+    path: str
+    format: Literal["auto", "azure", "mooncake"] = "auto"
+    max_requests: PositiveInt | None = Field(default=None, description="only the first so many")
+    prefix_hits: Literal["none", "unlimited_cache"] = Field(
+        default="none", description="Mooncake block hashes: hits of a cache that never evicts"
+    )
+
+
+class OpenWorkload(Frozen):
+    """Requests that arrive on their own: Poisson, or gamma with a burstiness (below 1: burstier)."""
+
+    kind: Literal["poisson", "gamma"] = "poisson"
+    rate_per_s: PositiveFloat | None = Field(
+        default=None, description="the sweep goes from 0.25x to 4x of it"
+    )
+    requests: PositiveInt = 2000
+    burstiness: PositiveFloat = 1.0
+    input_tokens: PositiveInt | Lengths | None = None
+    output_tokens: PositiveInt | Lengths | None = None
+    prefix_hit_fraction: Fraction = 0.0
+    classes: tuple[RequestKind, ...] = ()
+
+    @model_validator(mode="after")
+    def _lengths(self) -> OpenWorkload:
+        _check_lengths(self.input_tokens, self.output_tokens, self.classes)
+        if self.kind == "poisson" and self.burstiness != 1.0:
+            raise InvalidInput(
+                f"workload.burstiness = {self.burstiness:g} needs kind = 'gamma', got 'poisson'; change "
+                "the kind"
+            )
+        return self
+
+
+class ClosedWorkload(Frozen):
+    """A fixed number of requests in flight: the next starts when one ends."""
+
+    kind: Literal["closed"] = "closed"
+    concurrency: PositiveInt | None = None
+    requests: PositiveInt = 2000
+    input_tokens: PositiveInt | Lengths | None = None
+    output_tokens: PositiveInt | Lengths | None = None
+    prefix_hit_fraction: Fraction = 0.0
+    classes: tuple[RequestKind, ...] = ()
+
+    @model_validator(mode="after")
+    def _lengths(self) -> ClosedWorkload:
+        _check_lengths(self.input_tokens, self.output_tokens, self.classes)
+        return self
+
+
+def _check_lengths(input_tokens: object, output_tokens: object, classes: tuple[RequestKind, ...]) -> None:
+    if classes:
+        total = sum(kind.share_fraction for kind in classes)
+        if input_tokens is not None or output_tokens is not None:
+            raise InvalidInput(
+                "workload has both classes and input_tokens/output_tokens; keep one of the two ways"
+            )
+        if abs(total - 1.0) > 1e-6:
+            raise InvalidInput(
+                f"workload.classes: share_fraction must sum to 1, got {total:g}; correct the shares"
+            )
+    elif input_tokens is None or output_tokens is None:
+        raise InvalidInput(
+            "workload lengths are missing; give input_tokens and output_tokens (--input-tokens 600 "
+            "--output-tokens 250), classes, or a trace"
+        )
+
+
+class Loads(Frozen):
+    """The points of the sweep; at most one key. None: 0.25x to 4x of the workload's own rate."""
+
+    factors: tuple[PositiveFloat, ...] = ()
+    rates_per_s: tuple[PositiveFloat, ...] = ()
+    concurrencies: tuple[PositiveInt, ...] = ()
+
+    @model_validator(mode="after")
+    def _at_most_one(self) -> Loads:
+        given = [name for name in ("factors", "rates_per_s", "concurrencies") if getattr(self, name)]
+        if len(given) > 1:
+            raise InvalidInput(f"loads must be given in one way, got {' and '.join(given)}; keep one")
+        return self
+
+
+class Run(Frozen):
+    """Repetition and reach of the question."""
+
+    seed: NonNegativeInt = 0
+    seeds: PositiveInt = Field(default=5, description="paired repetitions behind every interval")
+    max_draft_tokens: PositiveInt = Field(default=8, description="largest K considered for the advice")
+
+
+class Scenario(Frozen):
+    """One question, complete. A `serve` line fills the tables; a table key that contradicts it is refused."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    name: str = "scenario"
+    description: str = ""
+    serve: str | None = Field(default=None, description="a `vllm serve …` command line")
+    target: TargetModel
+    hardware: Hardware
+    engine: Engine = Engine()
+    speculation: Speculation = Speculation()
+    acceptance: Acceptance | None = None
+    workload: Annotated[TraceWorkload | OpenWorkload | ClosedWorkload, Field(discriminator="kind")]
+    loads: Loads = Loads()
+    slo: tuple[str, ...] = ()
+    run: Run = Run()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_serve(cls, data: object) -> object:
+        if not isinstance(data, Mapping):
+            return data
+        content: dict[str, Any] = dict(cast("Mapping[str, Any]", data))
+        serve = content.get("serve")
+        if isinstance(serve, str):
+            from scenarios.imports.serve_command import parse_serve_command
+
+            return merge(content, parse_serve_command(serve).scenario, origin="the serve command")
+        return content
+
+    @field_validator("slo")
+    @classmethod
+    def _slo_reads(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        for text in texts:
+            notation.slo(text)
+        return texts
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Scenario:
+        hardware = self.hardware
+        draft_parallel = hardware.draft_tensor_parallel
+        if draft_parallel not in (None, 1, hardware.tensor_parallel):
+            raise InvalidInput(
+                "hardware.draft_tensor_parallel must be 1 or tensor_parallel "
+                f"({hardware.tensor_parallel}), got "
+                f"{draft_parallel}; choose one of them"
+            )
+        if self.loads.concurrencies and self.workload.kind != "closed":
+            raise InvalidInput(
+                f"loads.concurrencies need workload.kind = 'closed', got {self.workload.kind!r}; use "
+                "factors or "
+                "rates_per_s, or close the loop"
+            )
+        if self.loads.rates_per_s and self.workload.kind == "closed":
+            raise InvalidInput("loads.rates_per_s mean nothing in a closed loop; use loads.concurrencies")
+        return self
+
+
+# A scenario may point to the config.json of what the serve line only names.
+_FILE_FOR_A_NAME = ("target.model", "speculation.draft")
+
+
+def merge(
+    given: Mapping[str, Any], filling: Mapping[str, Any], *, origin: str, where: str = ""
+) -> dict[str, Any]:
+    """`given` with what it lacks taken from `filling`; a key with two different values is refused."""
+    merged = dict(given)
+    for key, value in filling.items():
+        path = f"{where}{key}"
+        present = merged.get(key)
+        if present is None:
+            merged[key] = value
+        elif isinstance(present, Mapping) and isinstance(value, Mapping):
+            merged[key] = merge(
+                cast("Mapping[str, Any]", present),
+                cast("Mapping[str, Any]", value),
+                origin=origin,
+                where=f"{path}.",
+            )
+        elif isinstance(present, Frozen) and isinstance(value, Mapping):
+            merged[key] = merge(
+                present.model_dump(exclude_unset=True),
+                cast("Mapping[str, Any]", value),
+                origin=origin,
+                where=f"{path}.",
+            )
+        elif present != value and path not in _FILE_FOR_A_NAME:
+            raise InvalidInput(
+                f"{path} is {present!r} in the scenario but {value!r} in {origin}; keep one of the two"
+            )
+    return merged
