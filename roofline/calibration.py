@@ -9,7 +9,6 @@ functions know one kind of input and the label travels with it.
 from __future__ import annotations
 
 import json
-import math
 from datetime import date
 from pathlib import Path
 from typing import Literal
@@ -24,12 +23,20 @@ Label = Literal["measured", "calibrated", "catalogue", "assumed"]
 OperatorClass = Literal["gemm", "moe_gemm", "lm_head", "attention_decode", "attention_prefill", "elementwise"]
 
 
+class Knot(Frozen):
+    """From `rows` rows on, until the next knot, the library picks another kernel, whose joined time is `factor` times the curve."""
+
+    rows: PositiveInt
+    factor: PositiveFloat
+
+
 class OperatorFit(Frozen):
     """Constants of one operator class in one weight format on one machine.
 
     `overhead_s` is per launch. `tile_tokens`: rows are rounded up to the multiple of this tile before counting
-    flops (1: no tiles). `cache_bytes`/`cache_bytes_per_s`: a matrix no larger than the last-level cache streams
-    at that bandwidth instead.
+    flops (1: no tiles). `cache_bytes`/`cache_bytes_per_s`: a model whose weights together are no larger than
+    `cache_bytes` stays in the last-level cache and streams at that bandwidth instead. `knots`, ascending, multiply
+    the joined memory and compute time over ranges of rows (below the first: 1); `overhead_s` is left as it is.
     """
 
     operator: OperatorClass
@@ -41,6 +48,7 @@ class OperatorFit(Frozen):
     tile_tokens: PositiveInt = 1
     cache_bytes: NonNegativeFloat = 0.0
     cache_bytes_per_s: PositiveFloat | None = None
+    knots: tuple[Knot, ...] = ()
     standard_errors: dict[str, NonNegativeFloat] = {}
 
 
@@ -179,11 +187,21 @@ class Calibration(Frozen):
         )
 
     def check_domain(
-        self, *, tokens: int | None = None, batch: int | None = None, context_tokens: int | None = None,
-        draft_tokens: int | None = None, outside: Literal["refuse", "clip"] = "refuse",
+        self,
+        *,
+        tokens: int | None = None,
+        batch: int | None = None,
+        context_tokens: int | None = None,
+        draft_tokens: int | None = None,
+        outside: Literal["refuse", "clip"] = "refuse",
     ) -> tuple[str, ...]:
         """Sentences about what lies outside the measured ranges; raises `OutsideDomain` unless told to clip."""
-        asked = {"tokens": tokens, "batch": batch, "context_tokens": context_tokens, "draft_tokens": draft_tokens}
+        asked = {
+            "tokens": tokens,
+            "batch": batch,
+            "context_tokens": context_tokens,
+            "draft_tokens": draft_tokens,
+        }
         findings: list[str] = []
         for field, value in asked.items():
             limits: tuple[int, int] | None = getattr(self.domain, field)
@@ -201,7 +219,9 @@ def load_calibration(path: Path) -> Calibration:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InvalidInput(f"calibration {path}: cannot be read ({error.strerror}); give a readable file") from error
+        raise InvalidInput(
+            f"calibration {path}: cannot be read ({error.strerror}); give a readable file"
+        ) from error
     except json.JSONDecodeError as error:
         raise InvalidInput(
             f"calibration {path}: not JSON at line {error.lineno}; refit it with `specdec calibrate fit`"
@@ -217,15 +237,6 @@ def load_calibration(path: Path) -> Calibration:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(f"calibration {path}: field {field!r}: {first['msg']}; refit or correct it") from error
-
-
-def p_norm_sum(memory_s: float, compute_s: float, p_norm: float | None) -> float:
-    """`(m**p + c**p)**(1/p)`, the maximum where `p_norm` is None. Works on scalars and arrays alike is `cost`'s job."""
-    if p_norm is None:
-        return max(memory_s, compute_s)
-    larger = max(memory_s, compute_s)
-    if larger == 0.0:
-        return 0.0
-    ratio = min(memory_s, compute_s) / larger
-    return larger * math.pow(1.0 + math.pow(ratio, p_norm), 1.0 / p_norm)
+        raise InvalidInput(
+            f"calibration {path}: field {field!r}: {first['msg']}; refit or correct it"
+        ) from error

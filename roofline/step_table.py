@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,14 @@ class ForwardCosts:
         Decode/verify group: reading one cached token once per sequence; one query row against one cached token.
     prefill_kv_s_per_token, prefill_s_per_pair : (W,)
         The same for rows of prefill chunks.
+    state_s_per_sequence
+        Reading and writing the fixed state of recurrent layers, per sequence and pass.
     decode_base_s, prefill_base_s
         Launches of the group, paid once per step that has such rows.
     decode_p, prefill_p
         Exponent joining the memory and compute terms; 0.0 is the textbook maximum.
+    trunk_bytes, trunk_flops, logits_bytes, logits_flops, kv_bytes_per_token, flops_per_pair, prefill_flops_per_pair
+        What those times move and compute on one GPU, unpadded: for utilisation and the roofline floor.
     """
 
     trunk_s: FloatArray
@@ -40,10 +44,18 @@ class ForwardCosts:
     decode_s_per_pair: FloatArray
     prefill_kv_s_per_token: FloatArray
     prefill_s_per_pair: FloatArray
+    state_s_per_sequence: float
     decode_base_s: float
     prefill_base_s: float
     decode_p: float
     prefill_p: float
+    trunk_bytes: FloatArray
+    trunk_flops: FloatArray
+    logits_bytes: FloatArray
+    logits_flops: FloatArray
+    kv_bytes_per_token: FloatArray
+    flops_per_pair: FloatArray
+    prefill_flops_per_pair: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +85,11 @@ class StepCostTable:
         Forward passes that K drafts take (K for a chain, 1 for a parallel head, 0 for n-gram).
     draft_reads_whole_step
         The first pass runs over all tokens of the step, prefill included (heads, draft models).
-    first_pass_extra_tokens
-        Tokens per sequence the first pass adds to the step's (1 for a separate draft model, 0 for heads).
+    first_pass_extra_tokens : (max_draft_tokens + 1,)
+        Tokens per drafting sequence the first pass adds to the step's (chain: 1 for a separate draft model, 0 for
+        heads; parallel drafters: the K or K - 1 mask tokens).
+    peak_hbm_bytes_per_s, peak_flops_per_s
+        The ceilings of one GPU (of the fastest number format in use), for utilisation.
     """
 
     label: str
@@ -91,8 +106,9 @@ class StepCostTable:
     draft_chain_s: FloatArray
     draft_passes: IntArray
     draft_reads_whole_step: bool
-    first_pass_extra_tokens: int
-    notes: tuple[str, ...] = field(default=())
+    first_pass_extra_tokens: IntArray
+    peak_hbm_bytes_per_s: float
+    peak_flops_per_s: float
 
     @property
     def max_tokens(self) -> int:

@@ -1,0 +1,116 @@
+"""Attention of a pass: what depends on contexts. Bytes of cache read once per sequence, arithmetic per (row, token) pair."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roofline.operators import Shard
+from roofline.specs import Attention, Model
+from roofline.units import BITS_PER_BYTE
+
+FloatArray = NDArray[np.float64]
+UNLIMITED = 0
+"""Window of an attention class that sees the whole context."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionClass:
+    """All layers of a model that share one window, on one GPU.
+
+    `kv_bytes_per_token`: cache read per token of context; `flops_per_pair` (and in prefill): arithmetic of one
+    query row against one cached token, over all layers of the class.
+    """
+
+    window_tokens: int
+    layers: int
+    kv_bytes_per_token: float
+    flops_per_pair: float
+    prefill_flops_per_pair: float
+
+
+def kv_format(kv_bits: float) -> str:
+    """Name under which a calibration lists attention over a cache of that width."""
+    return {16: "bf16", 8: "fp8", 4: "fp4", 32: "fp32"}.get(int(kv_bits), "any")
+
+
+def attention_classes(model: Model, tensor: int = 1) -> tuple[AttentionClass, ...]:
+    """Attention of one GPU's part of the model, by window; the cache is cut into at most `kv_shards` parts."""
+    groups: dict[int, list[tuple[int, Attention]]] = {}
+    for layer in model.layers:
+        if layer.attention is not None:
+            window = layer.attention.window_tokens or UNLIMITED
+            groups.setdefault(window, []).append((layer.count, layer.attention))
+    return tuple(
+        AttentionClass(
+            window_tokens=window,
+            layers=sum(count for count, _ in members),
+            kv_bytes_per_token=sum(
+                count * spec.kv_elements_per_token / min(tensor, spec.kv_shards) for count, spec in members
+            )
+            * model.precision.kv_bits
+            / BITS_PER_BYTE,
+            flops_per_pair=sum(count * spec.flops_per_pair for count, spec in members) / tensor,
+            prefill_flops_per_pair=sum(count * spec.prefill_flops_per_pair for count, spec in members)
+            / tensor,
+        )
+        for window, members in sorted(groups.items())
+    )
+
+
+def seen_tokens(context_tokens: ArrayLike, new_tokens: ArrayLike, window_tokens: int) -> NDArray[np.int64]:
+    """Cached tokens a sequence's rows read: context and the rows' own, at most the window plus the other rows."""
+    context, new = np.asarray(context_tokens, np.int64), np.asarray(new_tokens, np.int64)
+    total = context + new
+    return total if window_tokens == UNLIMITED else np.minimum(total, window_tokens + new - 1)
+
+
+def seen_pairs(context_tokens: ArrayLike, new_tokens: ArrayLike, window_tokens: int) -> NDArray[np.int64]:
+    """(row, token) pairs of a causal pass: sum over j = 1..q of min(context + j, window)."""
+    context, new = np.asarray(context_tokens, np.int64), np.asarray(new_tokens, np.int64)
+    causal = new * context + new * (new + 1) // 2
+    if window_tokens == UNLIMITED:
+        return causal
+    open_rows = np.clip(window_tokens - context, 0, new)
+    return open_rows * context + open_rows * (open_rows + 1) // 2 + (new - open_rows) * window_tokens
+
+
+def state_bytes_per_sequence(model: Model, tensor: int = 1) -> float:
+    """Fixed state of recurrent layers on one GPU: read and written once per pass."""
+    return sum(
+        2.0
+        * layer.count
+        * layer.recurrence.state_elements
+        * layer.recurrence.state_bits
+        / BITS_PER_BYTE
+        / tensor
+        for layer in model.layers
+        if layer.recurrence is not None
+    )
+
+
+def attention_coefficients(model: Model, shard: Shard) -> dict[str, object]:
+    """Fields of `ForwardCosts` that price attention: seconds per cached token and per pair, launches, exponents."""
+    fmt = kv_format(model.precision.kv_bits)
+    classes = attention_classes(model, shard.tensor)
+    decode = shard.calibration.operator("attention_decode", fmt)
+    prefill = shard.calibration.operator("attention_prefill", fmt)
+    elementwise = shard.calibration.operator("elementwise", "any")
+    kv_bytes = np.array([group.kv_bytes_per_token for group in classes])
+    layers = sum(group.layers for group in classes)
+    return {
+        "window_tokens": np.array([group.window_tokens for group in classes], dtype=np.int64),
+        "kv_s_per_token": kv_bytes / decode.bytes_per_s,
+        "decode_s_per_pair": np.array([group.flops_per_pair for group in classes]) / decode.flops_per_s,
+        "prefill_kv_s_per_token": kv_bytes / prefill.bytes_per_s,
+        "prefill_s_per_pair": np.array([group.prefill_flops_per_pair for group in classes])
+        / prefill.flops_per_s,
+        "state_s_per_sequence": state_bytes_per_sequence(model, shard.tensor) / elementwise.bytes_per_s,
+        "decode_base_s": layers * decode.overhead_s,
+        "prefill_base_s": layers * prefill.overhead_s,
+        "decode_p": decode.p_norm or 0.0,
+        "prefill_p": prefill.p_norm or 0.0,
+        "kv_bytes_per_token": kv_bytes,
+        "flops_per_pair": np.array([group.flops_per_pair for group in classes]),
+        "prefill_flops_per_pair": np.array([group.prefill_flops_per_pair for group in classes]),
+    }

@@ -1,0 +1,326 @@
+"""From a deployment to seconds: tabulates it once (`step_cost_table`) and prices rounds from the table.
+
+Equations: docs/model.md. The table and the account of one step come from the same operators
+(`roofline.operators`, `roofline.attention`), so what `--explain` prints is what the simulator charges.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roofline.attention import attention_coefficients, seen_pairs, seen_tokens
+from roofline.calibration import Calibration
+from roofline.errors import InvalidInput
+from roofline.operators import (
+    Shard,
+    forward_operators,
+    joined_s,
+    launches,
+    logits_operators,
+    padded_tokens,
+)
+from roofline.specs import Frozen, Gpu, Model, Parallelism
+from roofline.step_table import ForwardCosts, StepCostTable
+
+FloatArray = NDArray[np.float64]
+
+
+class Deployment(Frozen):
+    """Everything hardware that a cost depends on: machine, its constants, spread, captured graph sizes.
+
+    `graph_tokens`: sizes a step is padded to (empty: eager). `routing_skew`: see `counts.experts_touched`.
+    """
+
+    gpu: Gpu
+    calibration: Calibration
+    parallel: Parallelism = Parallelism()
+    graph_tokens: tuple[int, ...] = ()
+    draft_graph_tokens: tuple[int, ...] = ()
+    routing_skew: float = 0.0
+
+    def shard(self, *, draft: bool = False) -> Shard:
+        """One GPU's part of the target, or of the draft."""
+        return Shard(
+            gpu=self.gpu,
+            calibration=self.calibration,
+            tensor=self.parallel.draft_tensor if draft else self.parallel.tensor,
+            graph_tokens=self.draft_graph_tokens if draft else self.graph_tokens,
+            routing_skew=self.routing_skew,
+        )
+
+
+class DraftWork(Frozen):
+    """What a proposer runs for K drafts per sequence.
+
+    chain: K forward passes, one token per sequence each (heads, draft models). parallel: one pass with
+    `parallel_extra_tokens` + K mask tokens per sequence. matching: no model, only host work. none: nothing.
+    `reads_whole_step`: the first pass runs over all tokens of the step, prefill included.
+    """
+
+    kind: Literal["none", "chain", "parallel", "matching"]
+    reads_whole_step: bool = True
+    first_pass_extra_tokens: int = 0
+
+
+class TableSize(Frozen):
+    """How far the arrays reach."""
+
+    max_tokens: int
+    max_sequences: int
+    max_draft_tokens: int = 0
+
+
+def step_cost_table(
+    target: Model,
+    deployment: Deployment,
+    *,
+    size: TableSize,
+    draft: Model | None = None,
+    work: DraftWork | None = None,
+) -> StepCostTable:
+    """Tabulate a deployment.
+
+    Raises
+    ------
+    OutsideDomain
+        The calibration lacks an operator class, weight format or group size the deployment needs.
+    """
+    work = work or DraftWork(kind="none")
+    if (draft is None) != (work.kind in ("none", "matching")):
+        raise InvalidInput(
+            f"a proposer of kind {work.kind!r} {'needs a draft model' if draft is None else 'runs no draft model'}; "
+            "give `draft` exactly for chain and parallel drafting"
+        )
+    sampler, host = deployment.calibration.sampler, deployment.calibration.host
+    rows = min(size.max_tokens, size.max_sequences * (size.max_draft_tokens + 1))
+    sequences = np.arange(size.max_sequences + 1)
+    plain_s = (
+        sampler.plain_base_s
+        + sampler.plain_per_sequence_s * sequences
+        + sampler.plain_per_logit_s * sequences * target.vocab_size
+    )
+    draft_costs = None if draft is None else _draft_forward_costs(draft, deployment, size=size, work=work)
+    return StepCostTable(
+        label=deployment.calibration.label,
+        target=_forward_costs(target, deployment.shard(), size.max_tokens, rows=rows),
+        sample_plain_s=np.where(sequences > 0, plain_s, 0.0),
+        verify_base_s=sampler.verify_base_s,
+        verify_per_sequence_s=sampler.verify_per_sequence_s,
+        verify_per_row_s=sampler.verify_per_logit_s * target.vocab_size,
+        step_host_s=host.step_s,
+        host_per_sequence_s=host.step_per_sequence_s,
+        round_host_s=host.round_s,
+        idle_speculation_s=host.idle_speculation_s,
+        draft=draft_costs,
+        draft_chain_s=_draft_chain_s(draft, draft_costs, deployment, size=size, work=work),
+        draft_passes=_draft_passes(work, size.max_draft_tokens),
+        draft_reads_whole_step=work.kind in ("chain", "parallel") and work.reads_whole_step,
+        first_pass_extra_tokens=_extra_tokens(work, size.max_draft_tokens),
+        peak_hbm_bytes_per_s=deployment.gpu.hbm_bytes_per_s,
+        peak_flops_per_s=_peak_flops_per_s(target, deployment.gpu),
+    )
+
+
+def _forward_costs(model: Model, shard: Shard, max_tokens: int, *, rows: int) -> ForwardCosts:
+    tokens = np.arange(max_tokens + 1)
+    trunk = list(forward_operators(model, tokens, shard))
+    logits = list(logits_operators(model, np.arange(rows + 1), shard))
+    moving = tokens > 0
+    return ForwardCosts(
+        trunk_s=trunk_s(model, tokens, shard),
+        logits_s=_total([operator.seconds for operator in logits], rows + 1),
+        trunk_bytes=moving * _total([operator.hbm_bytes for operator in trunk], max_tokens + 1),
+        trunk_flops=_total([operator.flops for operator in trunk], max_tokens + 1),
+        logits_bytes=(np.arange(rows + 1) > 0)
+        * _total([operator.hbm_bytes for operator in logits], rows + 1),
+        logits_flops=_total([operator.flops for operator in logits], rows + 1),
+        **attention_coefficients(model, shard),  # type: ignore[arg-type] # one dict keeps the names in one place
+    )
+
+
+def _draft_forward_costs(
+    draft: Model, deployment: Deployment, *, size: TableSize, work: DraftWork
+) -> ForwardCosts:
+    extra_tokens = int(_extra_tokens(work, size.max_draft_tokens).max())
+    return _forward_costs(
+        draft,
+        deployment.shard(draft=True),
+        size.max_tokens + size.max_sequences * extra_tokens,
+        rows=size.max_sequences * (size.max_draft_tokens if work.kind == "parallel" else 1),
+    )
+
+
+def _draft_passes(work: DraftWork, max_draft_tokens: int) -> NDArray[np.int64]:
+    drafts = np.arange(max_draft_tokens + 1)
+    passes = {"chain": drafts, "parallel": np.minimum(1, drafts)}
+    return passes.get(work.kind, np.zeros_like(drafts)).astype(np.int64)
+
+
+def trunk_s(model: Model, tokens: ArrayLike, shard: Shard) -> FloatArray:
+    """Seconds of everything but attention and logits, by new tokens: padding to graphs, launch-bound when eager."""
+    asked = np.atleast_1d(np.asarray(tokens, dtype=np.int64))
+    operators = list(forward_operators(model, padded_tokens(asked, shard.graph_tokens), shard))
+    device_s = _total([operator.seconds for operator in operators], len(asked))
+    largest_graph = shard.graph_tokens[-1] if shard.graph_tokens else 0
+    launch_s = launches(operators) * shard.calibration.host.launch_s
+    eager_s = np.where(asked > 0, np.maximum(device_s, launch_s), 0.0)
+    return np.where(asked > largest_graph, eager_s, device_s)
+
+
+def _total(parts: list[FloatArray], length: int) -> FloatArray:
+    total = np.zeros(length)
+    for part in parts:
+        total = total + part
+    return total
+
+
+def _peak_flops_per_s(target: Model, gpu: Gpu) -> float:
+    """Of the fastest number format the target multiplies in; formats the GPU lacks run in bf16 or fp16."""
+    formats = target.precision
+    used = (formats.attention, formats.ffn, formats.experts, formats.lm_head)
+    peaks = [gpu.peak_flops_per_s[fmt.math] for fmt in used if fmt.math in gpu.peak_flops_per_s]
+    return max(peaks) if peaks else max(gpu.peak_flops_per_s.values())
+
+
+def _extra_tokens(work: DraftWork, max_draft_tokens: int) -> NDArray[np.int64]:
+    drafts = np.arange(max_draft_tokens + 1)
+    if work.kind == "parallel":
+        extra = np.where(drafts > 0, drafts + work.first_pass_extra_tokens, 0)
+    else:
+        extra = np.where(drafts > 0, work.first_pass_extra_tokens, 0)
+    return extra.astype(np.int64)
+
+
+def _draft_chain_s(
+    draft: Model | None,
+    costs: ForwardCosts | None,
+    deployment: Deployment,
+    *,
+    size: TableSize,
+    work: DraftWork,
+) -> FloatArray:
+    """(K, B) seconds of a round's drafting that depend neither on context nor on the step's tokens."""
+    host, sampler = deployment.calibration.host, deployment.calibration.sampler
+    chain_s = np.zeros((size.max_draft_tokens + 1, size.max_sequences + 1))
+    sequences = np.arange(size.max_sequences + 1)
+    for drafts in range(1, size.max_draft_tokens + 1):
+        if work.kind == "matching":
+            chain_s[drafts] = host.proposal_s + host.proposal_per_sequence_s * sequences
+        elif draft is not None and costs is not None:
+            passes = drafts if work.kind == "chain" else 1
+            rows = sequences * (drafts // passes)
+            choose_s = (
+                sampler.draft_base_s
+                + sampler.draft_per_sequence_s * sequences
+                + sampler.draft_per_logit_s * rows * draft.lm_head.outputs
+            )
+            later_s = costs.trunk_s[sequences] + costs.decode_base_s + costs.state_s_per_sequence * sequences
+            chain_s[drafts] = (
+                host.cold_draft_s
+                + passes * (host.draft_pass_s + costs.logits_s[rows] + choose_s)
+                + (passes - 1) * later_s
+            )
+    chain_s[:, 0] = 0.0
+    return chain_s
+
+
+@dataclass(frozen=True, slots=True)
+class RoundCost:
+    """One round beside one plain step at the same batch and context, seconds.
+
+    `verify_s` is the target's pass over B(K+1) tokens with its sampler, `draft_s` all drafting, `host_s` what the
+    round waits for the host. `plain_s` is the plain step, its host time included.
+    """
+
+    plain_s: float
+    verify_s: float
+    draft_s: float
+    host_s: float
+
+    @property
+    def round_s(self) -> float:
+        """Seconds of the whole round."""
+        return self.verify_s + self.draft_s + self.host_s
+
+    @property
+    def ratio(self) -> float:
+        """R: speculation pays at this batch and context iff the acceptance length exceeds it."""
+        return self.round_s / self.plain_s
+
+
+def round_cost(table: StepCostTable, *, batch: int, context_tokens: int, draft_tokens: int) -> RoundCost:
+    """R at a batch of equal contexts, from the table: what a steady decode batch pays per round."""
+    if not 1 <= batch <= table.max_sequences:
+        raise InvalidInput(f"batch must be in 1..{table.max_sequences}, got {batch}; tabulate more sequences")
+    if not 0 <= draft_tokens <= table.max_draft_tokens:
+        raise InvalidInput(
+            f"draft_tokens must be in 0..{table.max_draft_tokens}, got {draft_tokens}; tabulate more draft tokens"
+        )
+    host_s = table.step_host_s + table.host_per_sequence_s * batch
+    plain_s = (
+        _decode_pass_s(table.target, batch, 1, context_tokens) + float(table.sample_plain_s[batch]) + host_s
+    )
+    if draft_tokens == 0:
+        return RoundCost(plain_s, plain_s - host_s, 0.0, host_s)
+    rows = batch * (draft_tokens + 1)
+    if rows > table.max_tokens:
+        raise InvalidInput(
+            f"batch x (K + 1) = {rows} exceeds the step's token budget {table.max_tokens}; "
+            "raise max_num_batched_tokens or lower K"
+        )
+    verify_s = (
+        _decode_pass_s(table.target, batch, draft_tokens + 1, context_tokens)
+        + table.verify_base_s
+        + table.verify_per_sequence_s * batch
+        + table.verify_per_row_s * rows
+    )
+    draft_s = _draft_s(table, batch=batch, context_tokens=context_tokens, draft_tokens=draft_tokens)
+    return RoundCost(plain_s, verify_s, draft_s, host_s + table.round_host_s)
+
+
+def _decode_attention_s(costs: ForwardCosts, batch: int, rows_each: int, context_tokens: int) -> float:
+    """Attention of `batch` equal sequences with `rows_each` new rows: each cache read once, every pair computed."""
+    read_s = pair_s = 0.0
+    for index, window in enumerate(costs.window_tokens):
+        read_s += (
+            costs.kv_s_per_token[index] * batch * int(seen_tokens(context_tokens, rows_each, int(window)))
+        )
+        pair_s += (
+            costs.decode_s_per_pair[index] * batch * int(seen_pairs(context_tokens, rows_each, int(window)))
+        )
+    return float(joined_s(read_s, pair_s, costs.decode_p or None)) + costs.decode_base_s
+
+
+def _decode_pass_s(costs: ForwardCosts, batch: int, rows_each: int, context_tokens: int) -> float:
+    rows = batch * rows_each
+    matrices_s = float(costs.trunk_s[rows] + costs.logits_s[rows])
+    attention_s = _decode_attention_s(costs, batch, rows_each, context_tokens)
+    return matrices_s + attention_s + costs.state_s_per_sequence * batch
+
+
+def _draft_s(table: StepCostTable, *, batch: int, context_tokens: int, draft_tokens: int) -> float:
+    """All drafting of a round. `draft_chain_s` already holds the launches of the later passes' attention."""
+    total_s = float(table.draft_chain_s[draft_tokens, batch])
+    if table.draft is None:
+        return total_s
+    costs, later_passes = table.draft, int(table.draft_passes[draft_tokens]) - 1
+    rows_each = draft_tokens + 1
+    trunk_tokens = rows_each if table.draft_reads_whole_step else 1
+    trunk_tokens += int(table.first_pass_extra_tokens[draft_tokens])
+    first_pass_s = (
+        float(costs.trunk_s[batch * trunk_tokens])
+        + _decode_attention_s(costs, batch, rows_each, context_tokens)
+        + costs.state_s_per_sequence * batch
+    )
+    later_read_s = later_pair_s = 0.0
+    for index, window in enumerate(costs.window_tokens):
+        seen = batch * min(context_tokens + rows_each, int(window) or context_tokens + rows_each)
+        later_read_s += costs.kv_s_per_token[index] * seen
+        later_pair_s += costs.decode_s_per_pair[index] * seen
+    return (
+        total_s
+        + first_pass_s
+        + later_passes * float(joined_s(later_read_s, later_pair_s, costs.decode_p or None))
+    )

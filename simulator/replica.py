@@ -1,0 +1,267 @@
+"""One replica on the simulation clock: arrays in, compiled steps inside, one SimPy process around them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import numpy as np
+import simpy
+
+from roofline.errors import InvalidInput
+from roofline.step_table import StepCostTable
+from simulator.acceptance import Acceptance
+from simulator.limits import EngineLimits
+from simulator.policy import DraftPolicy
+from simulator.proposers.base import Proposer
+from simulator.result import Counts, Result, StepTrace, Totals
+from simulator.rng import ALWAYS, luck_keys, threshold
+from simulator.state import Plan, Requests, Trace, loop_costs, new_slots, new_state
+from simulator.step_loop import DONE, TRACE_FULL, advance
+from simulator.workload import Workload
+
+TRACE_ROWS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """Who proposes, how many, and how often the target agrees (one acceptance per request class, or one for all)."""
+
+    proposer: Proposer
+    policy: DraftPolicy
+    acceptance: tuple[Acceptance, ...] = ()
+
+
+class Replica:
+    """State of one engine instance. `advance(until_s)` is the only way time passes in it."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        *,
+        costs: StepCostTable,
+        limits: EngineLimits,
+        speculation: Speculation,
+        seed: int,
+        trace_steps: bool = False,
+    ) -> None:
+        self._seed = seed
+        self._table = costs
+        self._open_loop = workload.concurrency is None
+        self._plan = _plan(workload, costs, limits, speculation)
+        self._requests = _requests(workload, limits, self._plan, seed)
+        self._costs = loop_costs(costs)
+        self._slots = new_slots(limits.max_sequences, len(self._costs.windows))
+        self._state = new_state(limits)
+        self._trace = _empty_trace(TRACE_ROWS if trace_steps else 0)
+
+    @property
+    def now_s(self) -> float:
+        """End of the last step, or the last arrival waited for."""
+        return float(self._state.now_s)
+
+    @property
+    def running(self) -> int:
+        """Requests in the batch."""
+        return int(self._state.running)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that arrived and are not in the batch."""
+        arrived = int(self._state.next_arrival - self._state.refused)
+        return arrived - int(self._state.finished) - self.running
+
+    def advance(self, until_s: float) -> bool:
+        """Run every step that starts before `until_s`; True when no request is left."""
+        while True:
+            reason = advance(
+                self._requests, self._slots, self._costs, self._plan, self._state, self._trace, until_s
+            )
+            if reason != TRACE_FULL:
+                return reason == DONE
+            self._trace = _grown(self._trace)
+
+    def serve_requests(self, env: simpy.Environment, until_s: float) -> Generator[simpy.Event, None, None]:
+        """SimPy process: runs up to the next event of anybody else, and lets the clock catch up."""
+        while env.now < until_s:
+            horizon_s = min(env.peek(), until_s)
+            finished = self.advance(horizon_s)
+            if finished and self.now_s <= horizon_s:
+                caught_up = env.timeout(max(0.0, self.now_s - env.now))
+                yield caught_up
+                return
+            caught_up = env.timeout(max(0.0, min(horizon_s, max(self.now_s, env.now)) - env.now))
+            yield caught_up
+
+    def result(self) -> Result:
+        """Everything so far, as immutable arrays."""
+        requests, state = self._requests, self._state
+        arrived = int(state.next_arrival)
+        columns = {
+            name: _frozen(getattr(requests, name))
+            for name in (
+                "admitted_s", "first_token_s", "finished_s", "prompt_tokens", "output_tokens", "emitted_tokens",
+                "rounds", "drafted_tokens", "accepted_tokens", "preemptions", "class_id", "refused",
+            )
+        }  # fmt: skip
+        arrival_s = np.where(np.isfinite(requests.arrival_s), requests.arrival_s, np.nan)
+        return Result(
+            arrival_s=_frozen(arrival_s),
+            **columns,
+            counts=Counts(
+                arrived=arrived,
+                finished=int(state.finished),
+                running=self.running,
+                waiting=self.waiting,
+                refused=int(state.refused),
+            ),
+            totals=_totals(state, self._table),
+            end_s=float(state.now_s),
+            open_loop=self._open_loop,
+            seed=self._seed,
+            label=self._table.label,
+            steps=_step_trace(self._trace, int(state.trace_rows)),
+        )
+
+
+def simulate(
+    workload: Workload,
+    *,
+    costs: StepCostTable,
+    limits: EngineLimits,
+    speculation: Speculation,
+    seed: int,
+    until_s: float = float("inf"),
+    trace_steps: bool = False,
+) -> Result:
+    """Serve a workload on one replica until every request is finished, or no step starts before `until_s`.
+
+    The same arguments give the same result, bit for bit; two calls with one seed share every request's luck.
+    """
+    replica = Replica(
+        workload, costs=costs, limits=limits, speculation=speculation, seed=seed, trace_steps=trace_steps
+    )
+    env = simpy.Environment()
+    env.process(replica.serve_requests(env, until_s))
+    env.run()
+    return replica.result()
+
+
+def _plan(workload: Workload, costs: StepCostTable, limits: EngineLimits, speculation: Speculation) -> Plan:
+    draft_by_batch = speculation.policy.by_batch(limits.max_sequences)
+    largest = int(draft_by_batch.max())
+    _check_reach(costs, limits, largest)
+    acceptance = speculation.acceptance * (
+        len(workload.class_names) if len(speculation.acceptance) == 1 else 1
+    )
+    if largest > 0 and len(acceptance) != len(workload.class_names):
+        raise InvalidInput(
+            f"acceptance must be given once or per class ({len(workload.class_names)} classes), got {len(acceptance)}; "
+            "measure it, or ask for the break-even instead"
+        )
+    below = np.zeros((len(workload.class_names), max(largest, 1)), dtype=np.uint64)
+    if largest > 0:
+        below = np.stack([threshold(model.conditional(largest)) for model in acceptance])
+    return Plan(
+        max_batched_tokens=limits.max_batched_tokens,
+        max_sequences=limits.max_sequences,
+        block_tokens=limits.block_tokens,
+        lookahead_tokens=limits.lookahead_tokens,
+        max_context_tokens=limits.max_context_tokens,
+        draft_window_tokens=limits.draft_window_tokens,
+        long_prefill_tokens=limits.long_prefill_tokens,
+        chunked_prefill=limits.chunked_prefill,
+        reserve_full_prompt=limits.reserve_full_prompt,
+        concurrency=workload.concurrency or 0,
+        speculation_loaded=speculation.proposer.work.kind != "none",
+        draft_by_batch=draft_by_batch,
+        accept_below=below,
+        match_below=np.uint64(round(speculation.proposer.proposal_fraction * ALWAYS)),
+    )
+
+
+def _check_reach(costs: StepCostTable, limits: EngineLimits, draft_tokens: int) -> None:
+    asked = {
+        "max_batched_tokens": (limits.max_batched_tokens, costs.max_tokens),
+        "max_sequences": (limits.max_sequences, costs.max_sequences),
+        "draft_tokens": (draft_tokens, costs.max_draft_tokens),
+    }
+    for name, (value, limit) in asked.items():
+        if value > limit:
+            raise InvalidInput(f"{name} must be in 0..{limit}, got {value}; tabulate the costs further")
+
+
+def _requests(workload: Workload, limits: EngineLimits, plan: Plan, seed: int) -> Requests:
+    count = len(workload)
+    whole_tokens = workload.prompt_tokens + workload.output_tokens
+    largest = int(plan.draft_by_batch.max())
+    refused = whole_tokens + limits.lookahead_tokens + largest > limits.kv_blocks * limits.block_tokens
+    if limits.max_context_tokens:
+        refused |= whole_tokens > limits.max_context_tokens
+    if not limits.chunked_prefill:
+        refused |= whole_tokens > limits.max_batched_tokens
+    arrival_s = workload.arrival_s.copy()
+    if workload.concurrency is not None:
+        arrival_s[:] = np.inf
+        arrival_s[: workload.concurrency] = 0.0
+    return Requests(
+        arrival_s=arrival_s,
+        prompt_tokens=workload.prompt_tokens.copy(),
+        output_tokens=workload.output_tokens.copy(),
+        prefix_hit_tokens=workload.prefix_hit_tokens.copy(),
+        class_id=workload.class_id.copy(),
+        luck_key=luck_keys(seed, "acceptance", count),
+        match_key=luck_keys(seed, "proposal", count),
+        admitted_s=np.full(count, np.nan),
+        first_token_s=np.full(count, np.nan),
+        finished_s=np.full(count, np.nan),
+        emitted_tokens=np.zeros(count, dtype=np.int64),
+        rounds=np.zeros(count, dtype=np.int64),
+        drafted_tokens=np.zeros(count, dtype=np.int64),
+        accepted_tokens=np.zeros(count, dtype=np.int64),
+        preemptions=np.zeros(count, dtype=np.int64),
+        refused=refused,
+        preempted_stack=np.zeros(limits.max_sequences + 1, dtype=np.int64),
+    )
+
+
+def _totals(state: np.record, table: StepCostTable) -> Totals:
+    return Totals(
+        steps=int(state.steps),
+        step_tokens=int(state.step_tokens),
+        busy_s=float(state.busy_s),
+        verify_s=float(state.verify_s),
+        draft_s=float(state.draft_s),
+        host_s=float(state.host_s),
+        system_request_s=float(state.system_request_s),
+        running_request_s=float(state.running_request_s),
+        hbm_bytes=float(state.hbm_bytes),
+        flops=float(state.flops),
+        peak_hbm_bytes_per_s=table.peak_hbm_bytes_per_s,
+        peak_flops_per_s=table.peak_flops_per_s,
+    )
+
+
+def _empty_trace(rows: int) -> Trace:
+    return Trace(times=np.zeros((rows, 4)), counts=np.zeros((rows, 6), dtype=np.int64))
+
+
+def _grown(trace: Trace) -> Trace:
+    return Trace(
+        times=np.concatenate([trace.times, np.zeros_like(trace.times)]),
+        counts=np.concatenate([trace.counts, np.zeros_like(trace.counts)]),
+    )
+
+
+def _step_trace(trace: Trace, rows: int) -> StepTrace | None:
+    if not len(trace.times):
+        return None
+    times = [_frozen(column) for column in trace.times[:rows].T]
+    counts = [_frozen(column) for column in trace.counts[:rows].T]
+    return StepTrace(*times, *counts)
+
+
+def _frozen(values: np.ndarray) -> np.ndarray:
+    copy = np.array(values)
+    copy.flags.writeable = False
+    return copy
