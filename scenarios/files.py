@@ -18,6 +18,7 @@ from scenarios import notation
 from scenarios.schema import SCHEMA_VERSION, Scenario
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
+TRACE_FOLDER = Path(__file__).parent / "data"
 _NOT_SCENARIOS = ("acceptance",)
 _PATH_KEYS = (
     ("target", "model"), ("hardware", "gpu"), ("hardware", "calibration"), ("speculation", "draft"),
@@ -82,9 +83,7 @@ def find_scenario(path: str | Path) -> Path:
 
 def preset_names() -> tuple[str, ...]:
     """Names of the shipped scenarios."""
-    return tuple(
-        sorted(file.stem for file in PRESET_FOLDER.glob("*.toml") if file.stem not in _NOT_SCENARIOS)
-    )
+    return tuple(sorted(file.stem for file in PRESET_FOLDER.glob("*.toml") if file.stem not in _NOT_SCENARIOS))
 
 
 def preset_path(name: str) -> Path:
@@ -99,9 +98,7 @@ def read_toml(file: Path, *, what: str) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InvalidInput(
-            f"{what} {file}: cannot be read ({error.strerror}); give a readable file"
-        ) from error
+        raise InvalidInput(f"{what} {file}: cannot be read ({error.strerror}); give a readable file") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{what} {file}: is not UTF-8 text; save it as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
@@ -118,12 +115,12 @@ def _with_absolute_paths(content: dict[str, Any], *, folder: Path) -> dict[str, 
     for table_name, key in _PATH_KEYS:
         table = result.get(table_name)
         value = cast("dict[str, Any]", table).get(key) if isinstance(table, dict) else None
-        always = key in ("path", "calibration")
-        if isinstance(value, str) and (always or looks_like_path(value)):
-            result[table_name] = {
-                **result[table_name],
-                key: str((folder / Path(value).expanduser()).resolve()),
-            }
+        if not isinstance(value, str):
+            continue
+        file = folder / Path(value).expanduser()
+        shipped = value == file.name and (TRACE_FOLDER / value).is_file()
+        if file.exists() or (key in ("path", "calibration") and not shipped):
+            result[table_name] = {**cast("dict[str, Any]", table), key: str(file.resolve())}
     return cast("dict[str, Any]", _lengths_with_absolute_paths(result, folder))
 
 
@@ -154,9 +151,7 @@ def first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     shown = repr(value) if not isinstance(value, Mapping) else "a table"
     match problem["type"]:
         case "extra_forbidden":
-            return (
-                f"unknown key {field!r}; {notation.nearest(places[-1], _keys_at(model, problem['loc'][:-1]))}"
-            )
+            return f"unknown key {field!r}; {notation.nearest(places[-1], _keys_at(model, problem['loc'][:-1]))}"
         case "missing":
             return f"{field} is missing; add it (`specdec init` writes a commented example)"
         case "literal_error" | "union_tag_invalid" | "union_tag_not_found":
@@ -235,6 +230,4 @@ def write_text_at_once(file: Path, text: str) -> None:
             stream.write(text)
         os.replace(name, file)
     except OSError as error:
-        raise InvalidInput(
-            f"{file}: cannot be written ({error.strerror}); give a path you may write to"
-        ) from error
+        raise InvalidInput(f"{file}: cannot be written ({error.strerror}); give a path you may write to") from error

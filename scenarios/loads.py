@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.errors import InvalidInput
+from scenarios.files import TRACE_FOLDER
 from scenarios.imports.traces import Trace, read_trace
 from scenarios.schema import ClosedWorkload, Lengths, OpenWorkload, RequestKind, Scenario, TraceWorkload
 from simulator.rng import Streams
@@ -48,7 +49,14 @@ def read_scenario_trace(scenario: Scenario) -> Trace | None:
     workload = scenario.workload
     if not isinstance(workload, TraceWorkload):
         return None
-    return read_trace(Path(workload.path), format=workload.format, max_requests=workload.max_requests)
+    path = find_trace(workload.path)
+    return read_trace(path, format=workload.format, max_requests=workload.max_requests)
+
+
+def find_trace(path: str) -> Path:
+    """The file, or the shipped trace of that name."""
+    file, shipped = Path(path).expanduser(), TRACE_FOLDER / Path(path).name
+    return shipped if not file.exists() and file.name == str(path) and shipped.is_file() else file
 
 
 def load_points(scenario: Scenario, trace: Trace | None) -> tuple[LoadPoint, ...]:
@@ -63,9 +71,7 @@ def load_points(scenario: Scenario, trace: Trace | None) -> tuple[LoadPoint, ...
     if isinstance(workload, ClosedWorkload):
         values = [float(value) for value in loads.concurrencies]
         if not values and workload.concurrency is not None:
-            values = [
-                max(1.0, round(workload.concurrency * factor)) for factor in loads.factors or SWEEP_FACTORS
-            ]
+            values = [max(1.0, round(workload.concurrency * factor)) for factor in loads.factors or SWEEP_FACTORS]
         return _points("concurrency", values or [float(value) for value in SWEEP_CONCURRENCIES])
     if loads.rates_per_s:
         return _points("rate", list(loads.rates_per_s))
@@ -100,9 +106,7 @@ def workload_at(scenario: Scenario, point: LoadPoint, *, trace: Trace | None, se
     workload = scenario.workload
     if isinstance(workload, TraceWorkload):
         if trace is None:
-            raise InvalidInput(
-                "the workload replays a trace that was not read; read it with read_scenario_trace"
-            )
+            raise InvalidInput("the workload replays a trace that was not read; read it with read_scenario_trace")
         keep = workload.prefix_hits == "unlimited_cache"
         requests = Workload(
             arrival_s=np.array(trace.arrival_s),
@@ -113,9 +117,7 @@ def workload_at(scenario: Scenario, point: LoadPoint, *, trace: Trace | None, se
         )
         return requests.scaled(point.value / trace.rate_per_s)
     streams = Streams(scenario.run.seed + seed)
-    parts = [
-        _class_requests(workload, kind, index, point, streams) for index, kind in enumerate(kinds(workload))
-    ]
+    parts = [_class_requests(workload, kind, index, point, streams) for index, kind in enumerate(kinds(workload))]
     arrival_s = np.concatenate([part[0] for part in parts])
     order = np.argsort(arrival_s, kind="stable")
     prompt_tokens = np.concatenate([part[1] for part in parts])[order]
@@ -166,29 +168,21 @@ def _class_requests(
     else:
         # Only the order counts in a closed loop: classes are interleaved at random.
         arrival_s = np.sort(streams.get("arrivals", index).random(requests))
-    prompt_tokens = _drawn(kind.input_tokens, requests, streams.get("prompt_lengths", index), output=False)
-    output_tokens = _drawn(kind.output_tokens, requests, streams.get("output_lengths", index), output=True)
+    prompt_tokens = _drawn(kind.input_tokens, requests, streams, "prompt_lengths", index)
+    output_tokens = _drawn(kind.output_tokens, requests, streams, "output_lengths", index)
     return arrival_s, prompt_tokens, output_tokens
 
 
-def _drawn(
-    lengths: int | Lengths, requests: int, generator: np.random.Generator, *, output: bool
-) -> IntArray:
+def _drawn(lengths: int | Lengths, requests: int, streams: Streams, purpose: str, index: int) -> IntArray:
     if isinstance(lengths, int):
         return fixed_lengths(requests, lengths)
+    max_tokens = lengths.max_tokens or DEFAULT_MAX_TOKENS
+    generator = streams.get(purpose, index)
     if lengths.from_trace is not None:
-        trace = read_trace(Path(lengths.from_trace))
-        values = trace.output_tokens if output else trace.prompt_tokens
-        return empirical_lengths(
-            requests, np.minimum(values, lengths.max_tokens or DEFAULT_MAX_TOKENS), generator
-        )
+        trace = read_trace(find_trace(lengths.from_trace))
+        values = trace.output_tokens if purpose == "output_lengths" else trace.prompt_tokens
+        return empirical_lengths(requests, np.minimum(values, max_tokens), generator)
     mean_tokens = lengths.mean_tokens or 1
     if lengths.sigma == 0.0:
         return fixed_lengths(requests, mean_tokens)
-    return lognormal_lengths(
-        requests,
-        mean_tokens,
-        generator,
-        sigma=lengths.sigma,
-        max_tokens=lengths.max_tokens or DEFAULT_MAX_TOKENS,
-    )
+    return lognormal_lengths(requests, mean_tokens, generator, sigma=lengths.sigma, max_tokens=max_tokens)

@@ -75,8 +75,7 @@ def slo(text: str) -> SloText:
     shape = re.fullmatch(r"\s*([a-z]+)(?:_p([0-9.]+))?\s*=\s*([-+0-9.a-z]+?)\s*(us|ms|s)\s*", text)
     if shape is None:
         raise InvalidInput(
-            f"slo {text!r} must read METRIC_pQUANTILE=TIME with a unit (us, ms or s); write it like "
-            "tpot_p95=40ms"
+            f"slo {text!r} must read METRIC_pQUANTILE=TIME with a unit (us, ms or s); write it like tpot_p95=40ms"
         )
     metric, quantile_text, number, unit = shape.groups()
     if metric not in SLO_METRICS:
@@ -86,9 +85,7 @@ def slo(text: str) -> SloText:
         )
     limit_s = finite(number, field=f"slo {text!r}", example="tpot_p95=40ms") * _SECONDS_BY_UNIT[unit]
     if limit_s <= 0:
-        raise InvalidInput(
-            f"slo {text!r}: the limit must be above 0, got {number}{unit}; give a positive time"
-        )
+        raise InvalidInput(f"slo {text!r}: the limit must be above 0, got {number}{unit}; give a positive time")
     quantile = None
     if quantile_text is not None:
         percent = finite(quantile_text, field=f"slo {text!r}", example="tpot_p95=40ms")

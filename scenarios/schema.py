@@ -34,9 +34,7 @@ class TargetModel(Frozen):
     """The served model: a name from `specdec list models`, or the path of a config.json."""
 
     model: str = Field(min_length=1)
-    quantization: str | None = Field(
-        default=None, description="overrides what the config says, e.g. fp8, awq"
-    )
+    quantization: str | None = Field(default=None, description="overrides what the config says, e.g. fp8, awq")
     kv_cache_dtype: str | None = Field(default=None, description="KV cache format; none: 16 bits")
 
 
@@ -48,9 +46,7 @@ class Hardware(Frozen):
     draft_tensor_parallel: PositiveInt | None = Field(
         default=None, description="1 or tensor_parallel; none: the latter"
     )
-    calibration: str | None = Field(
-        default=None, description="path of a calibration file; none: catalogue constants"
-    )
+    calibration: str | None = Field(default=None, description="path of a calibration file; none: catalogue constants")
     outside_domain: Literal["refuse", "clip"] = "refuse"
 
 
@@ -58,25 +54,23 @@ class Engine(Frozen):
     """Scheduler and memory options; `None` takes the engine's own default for this GPU."""
 
     profile: str = Field(default="vllm", description="a row of engines.toml")
-    gpu_memory_utilization_fraction: float = Field(default=0.92, gt=0.0, le=1.0)
+    gpu_memory_utilization_fraction: float | None = Field(default=None, gt=0.0, le=1.0)
     max_batched_tokens: PositiveInt | None = None
     max_sequences: PositiveInt | None = None
     max_context_tokens: PositiveInt | None = None
-    block_tokens: PositiveInt = 16
+    block_tokens: PositiveInt | None = None
     kv_blocks: PositiveInt | None = Field(default=None, description="overrides what memory allows")
-    chunked_prefill: bool = True
+    chunked_prefill: bool | None = None
     long_prefill_threshold_tokens: NonNegativeInt = 0
     enforce_eager: bool = False
     draft_enforce_eager: bool | None = Field(default=None, description="none: as the target")
 
 
-class Speculation(Frozen):
+class Drafting(Frozen):
     """How drafts are made. `draft_tokens_by_batch` rows are (first batch, last batch, K), ends included."""
 
     method: Method = "none"
-    draft: str | None = Field(
-        default=None, description="catalogue name or config.json of the head or draft model"
-    )
+    draft: str | None = Field(default=None, description="catalogue name or config.json of the head or draft model")
     draft_tokens: PositiveInt | None = Field(default=None, description="K, drafts per sequence per round")
     draft_tokens_by_batch: tuple[tuple[PositiveInt, PositiveInt, NonNegativeInt], ...] = ()
     draft_quantization: str | None = None
@@ -85,7 +79,7 @@ class Speculation(Frozen):
     )
 
     @model_validator(mode="after")
-    def _consistent(self) -> Speculation:
+    def _consistent(self) -> Drafting:
         if self.method == "none":
             if self.draft or self.draft_tokens or self.draft_tokens_by_batch:
                 raise InvalidInput(
@@ -100,8 +94,7 @@ class Speculation(Frozen):
             )
         if self.method in MATCHING_METHODS and self.draft is not None:
             raise InvalidInput(
-                f"speculation.draft is given although method {self.method!r} runs no draft model; remove "
-                "one of them"
+                f"speculation.draft is given although method {self.method!r} runs no draft model; remove one of them"
             )
         if self.method in ("draft_model", "eagle", "eagle3") and self.draft is None:
             raise InvalidInput(
@@ -122,9 +115,7 @@ class Speculation(Frozen):
         for first, last, draft_tokens in self.draft_tokens_by_batch:
             row = [first, last, draft_tokens]
             if expected == 1 and first != 1:
-                raise InvalidInput(
-                    f"speculation.draft_tokens_by_batch must start at batch 1, got {row}; start it at 1"
-                )
+                raise InvalidInput(f"speculation.draft_tokens_by_batch must start at batch 1, got {row}; start it at 1")
             if first < expected or last < first:
                 raise InvalidInput(
                     f"speculation.draft_tokens_by_batch rows must rise without overlap, got {row} after "
@@ -139,24 +130,18 @@ class Speculation(Frozen):
             expected = last + 1
 
 
-class Acceptance(Frozen):
+class AcceptanceGiven(Frozen):
     """How many drafts are accepted; exactly one key. `per_position` is unconditional (as engines)."""
 
     length: str | None = Field(default=None, description="acceptance length, bonus included, at a K: '2.4@3'")
     alpha: Fraction | None = Field(default=None, description="i.i.d. conditional acceptance of one draft")
     per_position: tuple[Fraction, ...] | None = Field(default=None, min_length=1)
-    task: str | None = Field(
-        default=None, description="a published preset (assumed), see `specdec list presets`"
-    )
-    synthetic: bool = Field(
-        default=False, description="per_position replays an engine's synthetic acceptance"
-    )
+    task: str | None = Field(default=None, description="a published preset (assumed), see `specdec list presets`")
+    synthetic: bool = Field(default=False, description="per_position replays an engine's synthetic acceptance")
 
     @model_validator(mode="after")
-    def _exactly_one(self) -> Acceptance:
-        given = [
-            name for name in ("length", "alpha", "per_position", "task") if getattr(self, name) is not None
-        ]
+    def _exactly_one(self) -> AcceptanceGiven:
+        given = [name for name in ("length", "alpha", "per_position", "task") if getattr(self, name) is not None]
         if len(given) != 1:
             raise InvalidInput(
                 f"acceptance must be given in exactly one way (length, alpha, per_position or task), got "
@@ -198,7 +183,7 @@ class RequestKind(Frozen):
     input_tokens: PositiveInt | Lengths
     output_tokens: PositiveInt | Lengths
     prefix_hit_fraction: Fraction = 0.0
-    acceptance: Acceptance | None = None
+    acceptance: AcceptanceGiven | None = None
 
 
 class TraceWorkload(Frozen):
@@ -217,9 +202,7 @@ class OpenWorkload(Frozen):
     """Requests that arrive on their own: Poisson, or gamma with a burstiness (below 1: burstier)."""
 
     kind: Literal["poisson", "gamma"] = "poisson"
-    rate_per_s: PositiveFloat | None = Field(
-        default=None, description="the sweep goes from 0.25x to 4x of it"
-    )
+    rate_per_s: PositiveFloat | None = Field(default=None, description="the sweep goes from 0.25x to 4x of it")
     requests: PositiveInt = 2000
     burstiness: PositiveFloat = 1.0
     input_tokens: PositiveInt | Lengths | None = None
@@ -232,8 +215,7 @@ class OpenWorkload(Frozen):
         _check_lengths(self.input_tokens, self.output_tokens, self.classes)
         if self.kind == "poisson" and self.burstiness != 1.0:
             raise InvalidInput(
-                f"workload.burstiness = {self.burstiness:g} needs kind = 'gamma', got 'poisson'; change "
-                "the kind"
+                f"workload.burstiness = {self.burstiness:g} needs kind = 'gamma', got 'poisson'; change the kind"
             )
         return self
 
@@ -259,13 +241,9 @@ def _check_lengths(input_tokens: object, output_tokens: object, classes: tuple[R
     if classes:
         total = sum(kind.share_fraction for kind in classes)
         if input_tokens is not None or output_tokens is not None:
-            raise InvalidInput(
-                "workload has both classes and input_tokens/output_tokens; keep one of the two ways"
-            )
+            raise InvalidInput("workload has both classes and input_tokens/output_tokens; keep one of the two ways")
         if abs(total - 1.0) > 1e-6:
-            raise InvalidInput(
-                f"workload.classes: share_fraction must sum to 1, got {total:g}; correct the shares"
-            )
+            raise InvalidInput(f"workload.classes: share_fraction must sum to 1, got {total:g}; correct the shares")
     elif input_tokens is None or output_tokens is None:
         raise InvalidInput(
             "workload lengths are missing; give input_tokens and output_tokens (--input-tokens 600 "
@@ -306,8 +284,8 @@ class Scenario(Frozen):
     target: TargetModel
     hardware: Hardware
     engine: Engine = Engine()
-    speculation: Speculation = Speculation()
-    acceptance: Acceptance | None = None
+    speculation: Drafting = Drafting()
+    acceptance: AcceptanceGiven | None = None
     workload: Annotated[TraceWorkload | OpenWorkload | ClosedWorkload, Field(discriminator="kind")]
     loads: Loads = Loads()
     slo: tuple[str, ...] = ()
@@ -358,9 +336,7 @@ class Scenario(Frozen):
 _FILE_FOR_A_NAME = ("target.model", "speculation.draft")
 
 
-def merge(
-    given: Mapping[str, Any], filling: Mapping[str, Any], *, origin: str, where: str = ""
-) -> dict[str, Any]:
+def merge(given: Mapping[str, Any], filling: Mapping[str, Any], *, origin: str, where: str = "") -> dict[str, Any]:
     """`given` with what it lacks taken from `filling`; a key with two different values is refused."""
     merged = dict(given)
     for key, value in filling.items():
@@ -383,7 +359,5 @@ def merge(
                 where=f"{path}.",
             )
         elif present != value and path not in _FILE_FOR_A_NAME:
-            raise InvalidInput(
-                f"{path} is {present!r} in the scenario but {value!r} in {origin}; keep one of the two"
-            )
+            raise InvalidInput(f"{path} is {present!r} in the scenario but {value!r} in {origin}; keep one of the two")
     return merged

@@ -182,9 +182,7 @@ def _vllm(words: _Words) -> ServeCommand:
     }
     _check_dtype(flags.get("dtype"))
     report = [FlagReport("MODEL", model, "honoured", serve_flags.HONOURED["model"])]
-    report += [
-        _fate(name, value) for name, value in flags.items() if name not in ("model", "speculative-config")
-    ]
+    report += [_fate(name, value) for name, value in flags.items() if name not in ("model", "speculative-config")]
     report += [FlagReport(*row) for row in reports]
     report += [
         FlagReport(text.partition("=")[0], text.partition("=")[2], "ignored", "environment variable")
@@ -239,9 +237,7 @@ def _refuse_other_parallelism(flags: dict[str, str | None]) -> None:
 
 def _check_dtype(dtype: str | None) -> None:
     if dtype not in (None, "auto", "half", "float16", "bfloat16"):
-        raise InvalidInput(
-            f"--dtype must be auto, half, float16 or bfloat16, got {dtype!r}; serve in 16 bits"
-        )
+        raise InvalidInput(f"--dtype must be auto, half, float16 or bfloat16, got {dtype!r}; serve in 16 bits")
 
 
 def _fate(name: str, value: str | None) -> FlagReport:

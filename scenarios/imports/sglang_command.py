@@ -115,13 +115,10 @@ def _speculation(flags: dict[str, str]) -> dict[str, Any]:
     algorithm = flags["speculative-algorithm"].upper()
     if algorithm not in _METHODS:
         raise InvalidInput(
-            f"--speculative-algorithm {algorithm!r} cannot be computed; "
-            f"{notation.nearest(algorithm, _METHODS)}"
+            f"--speculative-algorithm {algorithm!r} cannot be computed; {notation.nearest(algorithm, _METHODS)}"
         )
     if "speculative-adaptive" in flags:
-        raise InvalidInput(
-            "--speculative-adaptive cannot be computed yet; give a fixed --speculative-num-steps"
-        )
+        raise InvalidInput("--speculative-adaptive cannot be computed yet; give a fixed --speculative-num-steps")
     top_k = notation.human_tokens(flags.get("speculative-eagle-topk", "1"), field="--speculative-eagle-topk")
     if top_k != 1:
         raise InvalidInput(
@@ -131,8 +128,7 @@ def _speculation(flags: dict[str, str]) -> dict[str, Any]:
     steps, nodes = flags.get("speculative-num-steps"), flags.get("speculative-num-draft-tokens")
     if not steps and not nodes:
         raise InvalidInput(
-            "--speculative-num-steps is missing and the engine's automatic choice is a tree for some "
-            "models; give it"
+            "--speculative-num-steps is missing and the engine's automatic choice is a tree for some models; give it"
         )
     counts = {
         *([notation.human_tokens(steps, field="--speculative-num-steps")] if steps else []),
@@ -140,8 +136,7 @@ def _speculation(flags: dict[str, str]) -> dict[str, Any]:
     }
     if len(counts) > 1:
         raise InvalidInput(
-            f"--speculative-num-draft-tokens must be num-steps + 1 for a chain, got {nodes} and {steps}; "
-            "correct one"
+            f"--speculative-num-draft-tokens must be num-steps + 1 for a chain, got {nodes} and {steps}; correct one"
         )
     speculation: dict[str, Any] = {"method": _METHODS[algorithm], "draft_tokens": counts.pop()}
     if flags.get("speculative-draft-model-path"):

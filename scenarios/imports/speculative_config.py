@@ -41,8 +41,7 @@ def speculative_tables(text: str | None, dotted: Mapping[str, str]) -> tuple[dic
     rows = [_fate(key, value) for key, value in config.items()]
     if config.get("tensor_parallel_size") is not None:
         raise InvalidInput(
-            "speculative-config: tensor_parallel_size is refused by the engine; use "
-            "draft_tensor_parallel_size"
+            "speculative-config: tensor_parallel_size is refused by the engine; use draft_tensor_parallel_size"
         )
     if config.get("parallel_drafting"):
         raise InvalidInput(
@@ -116,9 +115,7 @@ def _method(config: Mapping[str, Any]) -> str:
         elif model:
             given = "draft_model"
         else:
-            raise InvalidInput(
-                'speculative-config names neither method nor model; add "method": "eagle3" or so'
-            )
+            raise InvalidInput('speculative-config names neither method nor model; add "method": "eagle3" or so')
     name = str(given)
     if name.endswith("_mtp"):
         return "mtp"
@@ -126,13 +123,10 @@ def _method(config: Mapping[str, Any]) -> str:
         return "ngram"
     if name in _REFUSED_METHODS:
         raise InvalidInput(
-            f"speculative-config: method {name!r} cannot be computed: {_REFUSED_METHODS[name]}; use "
-            "another method"
+            f"speculative-config: method {name!r} cannot be computed: {_REFUSED_METHODS[name]}; use another method"
         )
     if name not in _METHODS:
-        raise InvalidInput(
-            f"speculative-config: method {name!r} is not known; {notation.nearest(name, _METHODS)}"
-        )
+        raise InvalidInput(f"speculative-config: method {name!r} is not known; {notation.nearest(name, _METHODS)}")
     return name
 
 
@@ -210,9 +204,7 @@ def shares_of_mean_rate(rate: float, draft_tokens: int) -> list[float]:
     `g` is the smallest value of at least 0.85 for which `a` stays at most 1.
     """
     if not 0.0 <= rate <= 1.0:
-        raise InvalidInput(
-            f"speculative-config: synthetic_acceptance_rate must be in 0..1, got {rate:g}; correct it"
-        )
+        raise InvalidInput(f"speculative-config: synthetic_acceptance_rate must be in 0..1, got {rate:g}; correct it")
 
     def shares(a: float, g: float) -> list[float]:
         joint, result = 1.0, list[float]()

@@ -92,9 +92,7 @@ def read_trace(path: Path, *, format: TraceFormat = "auto", max_requests: int | 
         if max_requests is not None and len(kept) >= max_requests:
             break
     if not kept:
-        raise InvalidInput(
-            f"trace {path}: has a header but no requests; give a file with at least one request"
-        )
+        raise InvalidInput(f"trace {path}: has a header but no requests; give a file with at least one request")
     start_s = kept[0].time_s
     return Trace(
         arrival_s=_frozen(np.array([row.time_s - start_s for row in kept], dtype=np.float64)),
@@ -115,9 +113,7 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InvalidInput(
-            f"trace {path}: cannot be read ({error.strerror}); give a readable file"
-        ) from error
+        raise InvalidInput(f"trace {path}: cannot be read ({error.strerror}); give a readable file") from error
 
 
 def _check(path: Path, row: _Row, previous_s: float) -> None:
@@ -127,8 +123,7 @@ def _check(path: Path, row: _Row, previous_s: float) -> None:
     for name, value in (("prompt", row.prompt_tokens), ("output", row.output_tokens)):
         if value < 1:
             raise InvalidInput(
-                f"{where}: {name} tokens must be at least 1, got {value}; remove the request or correct "
-                "the count"
+                f"{where}: {name} tokens must be at least 1, got {value}; remove the request or correct the count"
             )
 
 
@@ -148,8 +143,7 @@ def _azure(path: Path, lines: list[str]) -> Iterator[_Row]:
         cells = line.split(",")
         if len(cells) != len(header):
             raise InvalidInput(
-                f"trace {path}: line {number} has {len(cells)} of {len(header)} columns ({line[:60]!r}); "
-                f"{_AGAIN}"
+                f"trace {path}: line {number} has {len(cells)} of {len(header)} columns ({line[:60]!r}); {_AGAIN}"
             )
         yield _Row(
             line=number,
@@ -179,9 +173,7 @@ def _azure_time_s(path: Path, line: int, text: str, days: dict[str, float]) -> f
         try:
             days[key] = date(int(year), int(month), int(day)).toordinal() * _SECONDS_PER_DAY
         except ValueError as error:
-            raise InvalidInput(
-                f"trace {path}: line {line}: no such day {key} ({error}); correct the line"
-            ) from None
+            raise InvalidInput(f"trace {path}: line {line}: no such day {key} ({error}); correct the line") from None
         days.setdefault("first", days[key])
     return days[key] - days["first"] + int(hour) * 3600.0 + int(minute) * 60.0 + float(second)
 
@@ -191,8 +183,7 @@ def _whole(path: Path, line: int, column: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise InvalidInput(
-            f"trace {path}: line {line}: {column} must be a whole number, got {text.strip()!r}; correct "
-            "the line"
+            f"trace {path}: line {line}: {column} must be a whole number, got {text.strip()!r}; correct the line"
         ) from None
 
 
@@ -215,8 +206,7 @@ def _mooncake(path: Path, lines: list[str]) -> Iterator[_Row]:
         time_ms = float(item["timestamp"])
         if not math.isfinite(time_ms) or time_ms < 0:
             raise InvalidInput(
-                f"trace {path}: line {number}: timestamp must be at least 0 ms, got {time_ms:g}; correct "
-                "the line"
+                f"trace {path}: line {number}: timestamp must be at least 0 ms, got {time_ms:g}; correct the line"
             )
         hashes = cast("list[int]", item.get("hash_ids") or [])
         hits = next((index for index, block in enumerate(hashes) if block not in held), len(hashes))

@@ -1,0 +1,99 @@
+"""How many drafts are accepted: not given, given by the user, or a published preset with its spread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from roofline.calibration import Label
+from roofline.errors import InvalidInput
+from scenarios import notation
+from scenarios.loads import kinds
+from scenarios.schema import AcceptanceGiven, Scenario
+from scenarios.task_presets import task_spread
+from simulator.acceptance import Acceptance, IidAcceptance, LengthAcceptance, PerPositionAcceptance
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptanceCase:
+    """One acceptance to answer for: one model for all request classes, or one per class."""
+
+    name: str
+    models: tuple[Acceptance, ...]
+    label: Label
+    text: str
+
+    def length(self, draft_tokens: int) -> float:
+        """Acceptance length at K, bonus included; classes weigh alike."""
+        return float(np.mean([expected_length(model, draft_tokens) for model in self.models]))
+
+    @property
+    def known_draft_tokens(self) -> int | None:
+        """The largest K this acceptance says something about; None is any."""
+        lengths = [len(model.unconditional) for model in self.models if isinstance(model, PerPositionAcceptance)]
+        return min(lengths, default=None)
+
+
+def expected_length(model: Acceptance, draft_tokens: int) -> float:
+    """AL at K: `1 + sum of the products of the conditional acceptances`."""
+    return 1.0 + float(np.cumprod(model.conditional(draft_tokens)).sum())
+
+
+def acceptance_cases(scenario: Scenario, draft_tokens: int) -> tuple[AcceptanceCase, ...]:
+    """None, one, or the p10, median and p90 of a preset.
+
+    Raises
+    ------
+    InvalidInput
+        Shares are given for fewer positions than K, or only some classes say how much is accepted.
+    """
+    given = scenario.acceptance
+    classes = kinds(scenario.workload)
+    own = [kind.acceptance for kind in classes if kind.acceptance is not None]
+    if own and len(own) < len(classes) and given is None:
+        missing = next(kind.name for kind in classes if kind.acceptance is None)
+        raise InvalidInput(
+            f"workload.classes: {missing!r} has no acceptance although others have; give it there or under [acceptance]"
+        )
+    if own:
+        sections = [kind.acceptance or given for kind in classes]
+        if any(section is not None and section.task is not None for section in sections):
+            raise InvalidInput("workload.classes: a task preset cannot be given per class; give a length or alpha")
+        models = tuple(_model(section, draft_tokens) for section in sections if section is not None)
+        return (AcceptanceCase("given", models, "assumed", "given per request class"),)
+    if given is None:
+        return ()
+    if given.task is not None:
+        spread = task_spread(given.task, scenario.speculation.method)
+        return tuple(
+            AcceptanceCase(point.name, (IidAcceptance(alpha=point.alpha),), "assumed", point.text) for point in spread
+        )
+    return (AcceptanceCase("given", (_model(given, draft_tokens),), "assumed", _text(given)),)
+
+
+def _model(given: AcceptanceGiven, draft_tokens: int) -> Acceptance:
+    if given.length is not None:
+        length, at_draft_tokens = notation.acceptance_length_at(given.length)
+        return LengthAcceptance(length=length, at_draft_tokens=at_draft_tokens)
+    if given.alpha is not None:
+        return IidAcceptance(alpha=given.alpha)
+    shares = given.per_position or ()
+    if len(shares) < draft_tokens:
+        raise InvalidInput(
+            f"acceptance.per_position has {len(shares)} shares but K = {draft_tokens} needs one per "
+            "position; "
+            "give more shares or lower K"
+        )
+    return PerPositionAcceptance(unconditional=shares)
+
+
+def _text(given: AcceptanceGiven) -> str:
+    if given.length is not None:
+        return f"acceptance length {given.length}, as given"
+    if given.alpha is not None:
+        return f"alpha {given.alpha:g} at every position, as given"
+    how = "the engine's synthetic acceptance" if given.synthetic else "as given"
+    return (
+        f"unconditional acceptance {', '.join(f'{share:g}' for share in given.per_position or ())} by position, {how}"
+    )

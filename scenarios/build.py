@@ -1,0 +1,258 @@
+"""The composition root: a validated scenario becomes models, machine, cost tables, limits and proposer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofline.calibration import Calibration, load_calibration
+from roofline.catalog import EngineProfile, engine, gpu, load_gpu_file
+from roofline.cost import Deployment, TableSize, step_cost_table
+from roofline.efficiency import catalogue_calibration
+from roofline.errors import InvalidInput
+from roofline.hf_config import load_model, mtp_head
+from roofline.memory import MemoryAccount, memory_account
+from roofline.specs import Gpu, Model, Parallelism
+from roofline.step_table import StepCostTable
+from scenarios.acceptance import AcceptanceCase, acceptance_cases
+from scenarios.files import looks_like_path
+from scenarios.imports.traces import Trace
+from scenarios.loads import read_scenario_trace
+from scenarios.schema import HEAD_METHODS, MATCHING_METHODS, Drafting, Scenario
+from simulator.limits import EngineLimits
+from simulator.policy import DraftByBatch, DraftPolicy, FixedDraft
+from simulator.proposers import DraftModelProposer, HeadProposer, NgramProposer, NoProposer, Proposer
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way of serving: plain, or with speculation loaded."""
+
+    costs: StepCostTable
+    limits: EngineLimits
+    proposer: Proposer
+    policy: DraftPolicy
+    memory: MemoryAccount
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A scenario made of objects. `on` is None where it speculates nothing.
+
+    `draft_tokens` is K (the largest of a schedule). `cases` are the acceptances to answer for: none given, one
+    given, or a published preset with its spread.
+    """
+
+    scenario: Scenario
+    target: Model
+    draft: Model | None
+    deployment: Deployment
+    engine: EngineProfile
+    draft_tokens: int
+    off: Arm
+    on: Arm | None
+    cases: tuple[AcceptanceCase, ...]
+    trace: Trace | None
+
+
+def build(scenario: Scenario) -> Service:
+    """Everything a question needs.
+
+    Raises
+    ------
+    SpecdecError
+        An unknown name, a config that is not computed, a size that does not divide, a model that does not fit.
+    """
+    hardware = scenario.hardware
+    target = load_model(
+        scenario.target.model,
+        quantization=scenario.target.quantization,
+        kv_cache_dtype=scenario.target.kv_cache_dtype,
+    )
+    draft = _draft(scenario, target)
+    draft_tokens = _draft_tokens(scenario, target)
+    parallel = Parallelism(
+        tensor=hardware.tensor_parallel,
+        draft_tensor=hardware.draft_tensor_parallel or hardware.tensor_parallel,
+    )
+    _check_split(target, parallel.tensor, field="hardware.tensor_parallel")
+    if draft is not None:
+        _check_split(draft, parallel.draft_tensor, field="hardware.draft_tensor_parallel")
+    shape = _Shape(
+        scenario=scenario,
+        target=target,
+        gpu=load_gpu_file(Path(hardware.gpu)) if looks_like_path(hardware.gpu) else gpu(hardware.gpu),
+        engine=engine(scenario.engine.profile),
+        parallel=parallel,
+    )
+    calibration = shape.calibration()
+    on = None
+    if scenario.speculation.method != "none":
+        on = shape.arm(calibration, draft=draft, draft_tokens=draft_tokens)
+    return Service(
+        scenario=scenario,
+        target=target,
+        draft=draft,
+        deployment=shape.deployment(calibration, draft_tokens),
+        engine=shape.engine,
+        draft_tokens=draft_tokens,
+        off=shape.arm(calibration),
+        on=on,
+        cases=acceptance_cases(scenario, draft_tokens),
+        trace=read_scenario_trace(scenario),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What both arms share, and the engine's defaults where the scenario says nothing."""
+
+    scenario: Scenario
+    target: Model
+    gpu: Gpu
+    engine: EngineProfile
+    parallel: Parallelism
+
+    @property
+    def max_batched_tokens(self) -> int:
+        return self.scenario.engine.max_batched_tokens or self.engine.scheduler.tier(self.gpu).max_batched_tokens
+
+    @property
+    def max_sequences(self) -> int:
+        default = self.engine.scheduler.tier(self.gpu).max_sequences
+        asked = self.scenario.engine.max_sequences
+        return min(asked or default, self.max_batched_tokens)
+
+    def calibration(self) -> Calibration:
+        """The file's constants, or the catalogue's for this GPU and engine."""
+        file = self.scenario.hardware.calibration
+        if file is not None:
+            return load_calibration(Path(file))
+        return catalogue_calibration(self.gpu, self.engine)
+
+    def deployment(self, calibration: Calibration, draft_tokens: int) -> Deployment:
+        """The machine with the graphs that are captured for this K."""
+        options = self.scenario.engine
+        draft_eager = options.enforce_eager if options.draft_enforce_eager is None else options.draft_enforce_eager
+        sizes = {"max_sequences": self.max_sequences, "draft_tokens": draft_tokens}
+        return Deployment(
+            gpu=self.gpu,
+            calibration=calibration,
+            parallel=self.parallel,
+            graph_tokens=() if options.enforce_eager else self.engine.graph_tokens(self.gpu, **sizes),
+            draft_graph_tokens=() if draft_eager else self.engine.draft_graph_tokens(self.gpu, **sizes),
+        )
+
+    def arm(self, calibration: Calibration, *, draft: Model | None = None, draft_tokens: int = 0) -> Arm:
+        """Tables and limits of one way of serving; K = 0 is plain decoding without the draft loaded."""
+        speculation, run = self.scenario.speculation, self.scenario.run
+        proposer = proposer_of(speculation) if draft_tokens else NoProposer()
+        sequences = self.max_sequences
+        if draft_tokens and self.engine.max_running_with_speculation:
+            sequences = min(sequences, self.engine.max_running_with_speculation)
+        memory = memory_account(
+            self.target,
+            gpu=self.gpu,
+            parallel=self.parallel,
+            draft=draft,
+            utilization_fraction=self._utilization_fraction,
+            max_step_tokens=self.max_batched_tokens,
+            max_logit_rows=min(self.max_batched_tokens, sequences * (draft_tokens + 1)),
+        )
+        costs = step_cost_table(
+            self.target,
+            self.deployment(calibration, draft_tokens),
+            size=TableSize(
+                max_tokens=self.max_batched_tokens,
+                max_sequences=sequences,
+                max_draft_tokens=max(draft_tokens, run.max_draft_tokens) if draft_tokens else 0,
+            ),
+            draft=draft,
+            work=proposer.work,
+        )
+        window = draft.max_context_tokens if draft is not None else None
+        return Arm(
+            costs=costs,
+            limits=self._limits(memory, sequences, proposer.lookahead_tokens(draft_tokens), window),
+            proposer=proposer,
+            policy=policy_of(speculation, draft_tokens) if draft_tokens else FixedDraft(0),
+            memory=memory,
+        )
+
+    @property
+    def _utilization_fraction(self) -> float:
+        asked = self.scenario.engine.gpu_memory_utilization_fraction
+        return self.engine.scheduler.memory_utilization_fraction if asked is None else asked
+
+    def _limits(self, memory: MemoryAccount, sequences: int, lookahead: int, window: int | None) -> EngineLimits:
+        options, defaults = self.scenario.engine, self.engine.scheduler
+        block_tokens = options.block_tokens or defaults.block_tokens
+        chunked = defaults.chunked_prefill if options.chunked_prefill is None else options.chunked_prefill
+        return EngineLimits(
+            max_batched_tokens=self.max_batched_tokens,
+            max_sequences=sequences,
+            kv_blocks=options.kv_blocks or max(1, memory.kv_tokens // block_tokens),
+            block_tokens=block_tokens,
+            lookahead_tokens=lookahead,
+            max_context_tokens=options.max_context_tokens or self.target.max_context_tokens or 0,
+            draft_window_tokens=window or 0,
+            long_prefill_tokens=options.long_prefill_threshold_tokens,
+            chunked_prefill=chunked,
+        )
+
+
+def proposer_of(speculation: Drafting) -> Proposer:
+    """The simulator's proposer of a method."""
+    if speculation.method in HEAD_METHODS:
+        return HeadProposer()
+    if speculation.method in MATCHING_METHODS:
+        return NgramProposer(match_fraction=speculation.proposal_fraction or 0.0)
+    return DraftModelProposer() if speculation.method == "draft_model" else NoProposer()
+
+
+def policy_of(speculation: Drafting, draft_tokens: int) -> DraftPolicy:
+    """Fixed K, or the schedule by batch size."""
+    if speculation.draft_tokens_by_batch:
+        return DraftByBatch(ranges=speculation.draft_tokens_by_batch)
+    return FixedDraft(draft_tokens)
+
+
+def _draft(scenario: Scenario, target: Model) -> Model | None:
+    speculation = scenario.speculation
+    if speculation.method in ("none", *MATCHING_METHODS):
+        return None
+    source = speculation.draft
+    if source is None or (speculation.method == "mtp" and source == scenario.target.model):
+        return mtp_head(target)
+    return load_model(
+        source,
+        role="head" if speculation.method in HEAD_METHODS else "draft_model",
+        quantization=speculation.draft_quantization,
+        kv_cache_dtype=scenario.target.kv_cache_dtype,
+        target=target,
+        method=speculation.method if speculation.method in HEAD_METHODS else None,
+    )
+
+
+def _draft_tokens(scenario: Scenario, target: Model) -> int:
+    """K; an MTP head drafts as many tokens as it has layers where nothing is said."""
+    speculation = scenario.speculation
+    if speculation.method == "none":
+        return 0
+    own = sum(layer.count for layer in target.mtp_layers)
+    if speculation.draft_tokens is None and own < 1:
+        raise InvalidInput(
+            f"speculation.draft_tokens (K) is missing and {target.name} ships no MTP layer to take it from; give K"
+        )
+    return speculation.draft_tokens or own
+
+
+def _check_split(model: Model, tensor: int, *, field: str) -> None:
+    """Tensor parallelism cuts whole attention heads."""
+    for layer in model.layers:
+        heads = layer.attention.heads if layer.attention is not None else tensor
+        if heads % tensor:
+            divisors = ", ".join(str(size) for size in range(1, heads + 1) if heads % size == 0 and size <= 64)
+            raise InvalidInput(
+                f"{field} must divide the {heads} attention heads of {model.name}, got {tensor}; use one of {divisors}"
+            )

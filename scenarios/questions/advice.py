@@ -1,0 +1,98 @@
+"""Which K to use at which batch size, from AL(K) / R(K, B) over the cost table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost import round_cost
+from scenarios.acceptance import AcceptanceCase
+from scenarios.build import Arm
+
+TOLERANCE_FRACTION = 0.01
+"""A range keeps its K while that K stays within this share of the best speed-up."""
+_BATCHES_PER_DOUBLING = 8
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRange:
+    """The K to use for batches `first`..`last`, and the speed-up at its first batch."""
+
+    first: int
+    last: int
+    draft_tokens: int
+    speedup: float
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """K by batch size for one acceptance. `speedups`: (K + 1, batches), row 0 is 1."""
+
+    ranges: tuple[DraftRange, ...]
+    batches: tuple[int, ...]
+    speedups: FloatArray
+    context_tokens: int
+
+    @property
+    def largest(self) -> int:
+        """The K to load the engine with."""
+        return max(item.draft_tokens for item in self.ranges)
+
+    def at(self, batch: float) -> DraftRange:
+        """The range that holds a batch."""
+        return next((item for item in self.ranges if batch <= item.last), self.ranges[-1])
+
+    def engine_json(self) -> str:
+        """The schedule as vLLM's speculative-config reads it."""
+        rows = [[item.first, item.last, item.draft_tokens] for item in self.ranges]
+        return json.dumps(
+            {"num_speculative_tokens": max(1, self.largest), "num_speculative_tokens_per_batch_size": rows}
+        )
+
+
+def advise(arm: Arm, case: AcceptanceCase, *, context_tokens: int, max_draft_tokens: int) -> Advice:
+    """The best K by batch, 0 where plain decoding wins; neighbouring batches share a K where it costs next to nothing.
+
+    Closed form at a steady decode batch of equal contexts: S = AL(K) / R(K, B).
+    """
+    table = arm.costs
+    reach = min(max_draft_tokens, table.max_draft_tokens, case.known_draft_tokens or max_draft_tokens)
+    batches = _batches(min(table.max_sequences, table.max_tokens // (reach + 1)))
+    speedups = np.ones((reach + 1, len(batches)))
+    for drafts in range(1, reach + 1):
+        length = 1.0 + arm.proposer.proposal_fraction * (case.length(drafts) - 1.0)
+        for column, batch in enumerate(batches):
+            cost = round_cost(table, batch=batch, context_tokens=context_tokens, draft_tokens=drafts)
+            speedups[drafts, column] = length / cost.ratio
+    return Advice(_ranges(speedups, batches), tuple(batches), speedups, context_tokens)
+
+
+def _batches(largest: int) -> list[int]:
+    exact = range(1, min(largest, 16) + 1)
+    spaced = 2 ** np.arange(4, np.log2(max(largest, 16)) + 1e-9, 1 / _BATCHES_PER_DOUBLING)
+    return sorted({*exact, *(round(float(value)) for value in spaced if value <= largest), largest})
+
+
+def _ranges(speedups: FloatArray, batches: list[int]) -> tuple[DraftRange, ...]:
+    best = speedups.max(axis=0)
+    chosen: list[DraftRange] = []
+    start = 0
+    while start < len(batches):
+        drafts, end = _longest_run(speedups, best, start)
+        last = batches[end] if end == len(batches) - 1 else batches[end + 1] - 1
+        chosen.append(DraftRange(batches[start], last, drafts, float(speedups[drafts, start])))
+        start = end + 1
+    return tuple(chosen)
+
+
+def _longest_run(speedups: FloatArray, best: FloatArray, start: int) -> tuple[int, int]:
+    """The K that stays near the best for the longest run of batches from `start`; the smaller K on a draw."""
+    near = speedups[:, start:] >= best[start:] * (1.0 - TOLERANCE_FRACTION)
+    runs = [int(np.argmin(row)) if not row.all() else len(row) for row in near]
+    drafts = int(np.argmax(runs))
+    return drafts, start + runs[drafts] - 1

@@ -1,0 +1,63 @@
+"""What an answer rests on, each with a label: measured, calibrated, catalogue or assumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline.calibration import Label
+from scenarios.build import Service
+from scenarios.schema import ClosedWorkload, OpenWorkload, TraceWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """One thing taken as given, and how well founded it is."""
+
+    label: Label
+    text: str
+
+
+def assumptions_of(service: Service) -> tuple[Assumption, ...]:
+    """Kernel and host times, GPU, models, acceptance, workload."""
+    calibration, gpu = service.deployment.calibration, service.deployment.gpu
+    scenario = service.scenario
+    found = [
+        Assumption(calibration.label, _calibration_text(service)),
+        Assumption("catalogue", f"{gpu.name}: {gpu.source.title} ({gpu.source.retrieved})"),
+        Assumption("catalogue", f"{service.target.name}: shapes and number formats of its config.json"),
+    ]
+    if service.draft is not None:
+        found.append(Assumption("catalogue", f"draft {service.draft.name}: shapes of its config.json"))
+    found += [Assumption(case.label, f"acceptance: {case.text}") for case in service.cases]
+    if scenario.acceptance is not None and scenario.acceptance.length is not None:
+        found.append(Assumption("assumed", "the same acceptance at every draft position when another K is considered"))
+    if service.engine.scheduler.alternate_prefill:
+        found.append(Assumption("assumed", "prefill and decode share steps as in vLLM V1; this engine alternates them"))
+    found.append(Assumption("measured" if service.trace else "assumed", _workload_text(service)))
+    return tuple(found)
+
+
+def _calibration_text(service: Service) -> str:
+    calibration = service.deployment.calibration
+    if calibration.label == "catalogue":
+        return (
+            f"kernel, link and host times of {service.engine.name} on "
+            f"{service.deployment.gpu.architecture}: published "
+            "constants, not measured on your machine (measure it with `specdec calibrate`)"
+        )
+    state = "" if calibration.verdict.stable else f", NOT STABLE: {'; '.join(calibration.verdict.reasons)}"
+    return f"step times: {calibration.name} of {calibration.created} on {calibration.machine.device}{state}"
+
+
+def _workload_text(service: Service) -> str:
+    workload = service.scenario.workload
+    match workload:
+        case TraceWorkload() if service.trace is not None:
+            hits = "" if workload.prefix_hits == "none" else ", prefix hits of a cache that never evicts"
+            return f"{service.trace.requests:,} recorded requests, arrivals scaled{hits or ', no prefix hits'}"
+        case OpenWorkload():
+            return f"{workload.requests:,} {workload.kind} arrivals per seed and load"
+        case ClosedWorkload():
+            return f"{workload.requests:,} requests per seed in a closed loop"
+        case _:
+            return "workload"

@@ -1,0 +1,141 @@
+"""Does speculative decoding pay for this service, in which loads, with how many drafts, and how sure is that?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+
+from roofline.calibration import Calibration
+from roofline.errors import InvalidInput
+from roofline.memory import MemoryAccount
+from scenarios.acceptance import AcceptanceCase
+from scenarios.build import Service, build
+from scenarios.imports.serve_command import FlagReport, parse_serve_command
+from scenarios.loads import load_points, workload_at
+from scenarios.questions.advice import Advice, advise
+from scenarios.questions.assumptions import Assumption, assumptions_of
+from scenarios.questions.load_run import LoadOutcome, decode_context_tokens
+from scenarios.questions.pool import Progress, run_loads
+from scenarios.questions.verdict import JudgedLoad, Verdict, Word, judge
+from scenarios.schema import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class DraftWindow:
+    """A draft head that sees fewer tokens than the service's contexts grow to."""
+
+    window_tokens: int
+    requests_beyond_fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer with all it rests on: verdict, loads, advice, memory, assumptions, flags."""
+
+    scenario: Scenario
+    verdict: Verdict
+    loads: tuple[LoadOutcome, ...]
+    cases: tuple[AcceptanceCase, ...]
+    draft_tokens: int
+    advice: Advice | None
+    memory: MemoryAccount
+    window: DraftWindow | None
+    assumptions: tuple[Assumption, ...]
+    flags: tuple[FlagReport, ...]
+    calibration: Calibration
+    requests: int
+    version: str
+
+    @property
+    def saturated_everywhere(self) -> bool:
+        """No load of the sweep can be carried by either arm."""
+        return self.verdict.headline == "SATURATED"
+
+
+def decide(scenario: Scenario, *, workers: int = 1, progress: Progress | None = None) -> Decision:
+    """Simulate both arms over the sweep and judge.
+
+    `workers` above 1 starts processes (a script then needs its `if __name__ == "__main__"` guard); the result
+    does not depend on it. Without an acceptance, the verdict is CANNOT SAY and every load has its break-even.
+
+    Raises
+    ------
+    InvalidInput
+        The scenario speculates nothing, or a field is wrong.
+    DoesNotFit
+        The model does not fit the GPUs; the message holds the byte account.
+    """
+    return decide_service(build(scenario), workers=workers, progress=progress)
+
+
+def decide_service(service: Service, *, workers: int = 1, progress: Progress | None = None) -> Decision:
+    """`decide` for a service that is already built."""
+    scenario = service.scenario
+    if service.on is None:
+        raise InvalidInput(
+            "speculation.method is 'none', so there is nothing to decide; give --speculative-config in "
+            "the serve "
+            "line, or method, draft and draft_tokens in [speculation]"
+        )
+    points = load_points(scenario, service.trace)
+    loads = run_loads(service, points, workers=workers, progress=progress)
+    requests = workload_at(scenario, points[0], trace=service.trace, seed=0)
+    context_tokens = decode_context_tokens(requests)
+    middle = service.cases[len(service.cases) // 2] if service.cases else None
+    advice = None
+    if middle is not None:
+        advice = advise(
+            service.on, middle, context_tokens=context_tokens, max_draft_tokens=scenario.run.max_draft_tokens
+        )
+    return Decision(
+        scenario=scenario,
+        verdict=judge([_judged(load) for load in loads]),
+        loads=loads,
+        cases=service.cases,
+        draft_tokens=service.draft_tokens,
+        advice=advice,
+        memory=service.on.memory,
+        window=_window(service, requests.prompt_tokens + requests.output_tokens),
+        assumptions=assumptions_of(service),
+        flags=parse_serve_command(scenario.serve).flags if scenario.serve else (),
+        calibration=service.deployment.calibration,
+        requests=len(requests),
+        version=package_version(),
+    )
+
+
+def _judged(load: LoadOutcome) -> JudgedLoad:
+    """One word for a load: the cases of a preset must agree, and no acceptance is no answer."""
+    if not load.cases:
+        flips = {"never": "OFF", "always": "ON", "at": "CANNOT SAY"}
+        word: Word = "SATURATED" if load.off.saturated and load.break_even.kind == "never" else "CANNOT SAY"
+        if word != "SATURATED":
+            word = flips[load.break_even.kind]  # type: ignore[assignment] # values are words
+        return JudgedLoad(load.point.value, word, np.nan, np.nan, np.nan)
+    words = {case.word for case in load.cases}
+    middle = load.cases[len(load.cases) // 2]
+    metric = "speedup_throughput" if words == {"SATURATED"} else "speedup_tpot"
+    speedups = [getattr(case, metric) for case in load.cases]
+    return JudgedLoad(
+        value=load.point.value,
+        word=middle.word if len(words) == 1 else "CANNOT SAY",
+        speedup=getattr(middle, metric).estimate,
+        low=min(interval.low for interval in speedups),
+        high=max(interval.high for interval in speedups),
+    )
+
+
+def _window(service: Service, contexts: np.ndarray) -> DraftWindow | None:
+    limit = service.draft.max_context_tokens if service.draft is not None else None
+    beyond = float(np.mean(contexts > limit)) if limit else 0.0
+    return DraftWindow(limit, beyond) if limit and beyond > 0 else None
+
+
+def package_version() -> str:
+    """Version of the installed distribution."""
+    try:
+        return version("specdec-sim")
+    except PackageNotFoundError:
+        return "not installed"

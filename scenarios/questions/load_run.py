@@ -1,0 +1,289 @@
+"""Both arms of a service at one load: simulated on the same requests with the same luck, compared in pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from roofline.cost import round_cost
+from scenarios import notation
+from scenarios.acceptance import AcceptanceCase
+from scenarios.build import Arm, Service
+from scenarios.loads import LoadPoint, workload_at
+from scenarios.questions.verdict import Word
+from simulator.acceptance import Acceptance, LengthAcceptance
+from simulator.compare import Interval, paired_speedup
+from simulator.replica import Speculation, simulate
+from simulator.result import Metric, Result, Slo
+from simulator.workload import Workload
+
+QUANTILES = (0.5, 0.95, 0.99)
+_SEARCH_STEPS = 5
+_SEARCH_TOLERANCE = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class ArmAtLoad:
+    """What users of one arm see; times are (p50, p95, p99) over the requests of all seeds, the rest means of seeds.
+
+    `meets_slo` is None where no objective was given.
+    """
+
+    ttft_s: tuple[float, float, float]
+    tpot_s: tuple[float, float, float]
+    throughput_tokens_per_s: float
+    throughput_requests_per_s: float
+    goodput_requests_per_s: float
+    goodput_fraction: float
+    mean_batch: float
+    acceptance_length: float
+    saturated: bool
+    meets_slo: bool | None
+    refused_fraction: float
+    preemptions: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSplit:
+    """R at the mean batch of the speculating arm, and its parts: verify, draft and host over the plain step."""
+
+    batch: int
+    draft_tokens: int
+    plain_s: float
+    verify: float
+    draft: float
+    host: float
+
+    @property
+    def ratio(self) -> float:
+        """R: speculation pays at this batch iff the acceptance length exceeds it."""
+        return self.verify + self.draft + self.host
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """Acceptance length at which the answer flips; `never`/`always`: outside 1..K + 1."""
+
+    kind: Literal["at", "never", "always"]
+    length: float
+
+
+@dataclass(frozen=True, slots=True)
+class CaseAtLoad:
+    """The speculating arm under one acceptance, against plain decoding."""
+
+    name: str
+    on: ArmAtLoad
+    speedup_tpot: Interval
+    speedup_throughput: Interval
+    word: Word
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOutcome:
+    """Everything found at one load. `cases` is empty where no acceptance was given."""
+
+    point: LoadPoint
+    off: ArmAtLoad
+    cases: tuple[CaseAtLoad, ...]
+    round: RoundSplit
+    break_even: BreakEven
+
+    @property
+    def middle(self) -> CaseAtLoad | None:
+        """The case to report: the one given, or the median of a preset."""
+        return self.cases[len(self.cases) // 2] if self.cases else None
+
+
+def slos_of(service: Service) -> tuple[Slo, ...]:
+    """The scenario's objectives as the simulator reads them; without a quantile every request must meet it."""
+    parsed = [notation.slo(text) for text in service.scenario.slo]
+    return tuple(
+        Slo(metric=metric, quantile=slo.quantile or 1.0, limit_s=slo.limit_s)
+        for slo in parsed
+        for metric in ("ttft", "tpot", "latency")
+        if metric == slo.metric
+    )
+
+
+def run_load(service: Service, point: LoadPoint) -> LoadOutcome:
+    """Simulate plain and speculating arms at a load over all seeds, and look for the break-even."""
+    on = _speculating(service)
+    seeds = range(service.scenario.run.seeds)
+    one_workload = service.trace is not None
+    workloads = [
+        workload_at(service.scenario, point, trace=service.trace, seed=seed)
+        for seed in (range(1) if one_workload else seeds)
+    ]
+    plain = [_simulate(service, service.off, workload, (), seed) for seed, workload in enumerate(workloads)]
+    if one_workload:
+        # The luck of drafts does not touch plain decoding: one run serves every seed.
+        workloads = workloads * len(seeds)
+        plain = [replace(plain[0], seed=service.scenario.run.seed + seed) for seed in seeds]
+    off = _summary(plain, slos_of(service))
+    cases = tuple(_case(service, case, workloads, plain) for case in service.cases)
+    both_full = off.saturated and all(case.on.saturated for case in cases)
+    search = _Search(service, workloads[0], plain[0], "throughput" if both_full and cases else "tpot")
+    mean_batch = cases[len(cases) // 2].on.mean_batch if cases else off.mean_batch
+    split = round_split(
+        service, on, batch=max(1, round(mean_batch)), context_tokens=decode_context_tokens(workloads[0])
+    )
+    return LoadOutcome(point=point, off=off, cases=cases, round=split, break_even=search.break_even(split.ratio))
+
+
+def _speculating(service: Service) -> Arm:
+    if service.on is None:
+        raise AssertionError("decide checks that the scenario speculates")
+    return service.on
+
+
+def _simulate(service: Service, arm: Arm, workload: Workload, models: tuple[Acceptance, ...], seed: int) -> Result:
+    return simulate(
+        workload,
+        costs=arm.costs,
+        limits=arm.limits,
+        speculation=Speculation(proposer=arm.proposer, policy=arm.policy, acceptance=models),
+        seed=service.scenario.run.seed + seed,
+    )
+
+
+def _case(service: Service, case: AcceptanceCase, workloads: Sequence[Workload], plain: Sequence[Result]) -> CaseAtLoad:
+    arm = _speculating(service)
+    speculating = [_simulate(service, arm, workload, case.models, seed) for seed, workload in enumerate(workloads)]
+    slos = slos_of(service)
+    off, on = _summary(plain, slos), _summary(speculating, slos)
+    speedup_tpot = paired_speedup(plain, speculating, metric="tpot")
+    word, reason = _word(off, on, speedup_tpot)
+    return CaseAtLoad(
+        name=case.name,
+        on=on,
+        speedup_tpot=speedup_tpot,
+        speedup_throughput=paired_speedup(plain, speculating, metric="throughput"),
+        word=word,
+        reason=reason,
+    )
+
+
+def _word(off: ArmAtLoad, on: ArmAtLoad, speedup: Interval) -> tuple[Word, str]:
+    """The answer at one load: capacity first, then the objectives, then time per token."""
+    if off.saturated and on.saturated:
+        return "SATURATED", "neither arm keeps up"
+    if on.saturated:
+        return "OFF", "only plain decoding keeps up"
+    if off.saturated:
+        return "ON", "only speculation keeps up"
+    if on.meets_slo and off.meets_slo is False:
+        return "ON", "only speculation meets the SLO"
+    if off.meets_slo and on.meets_slo is False:
+        return "OFF", "only plain decoding meets the SLO"
+    missed = "; both miss the SLO" if off.meets_slo is False else ""
+    if speedup.low > 1.0:
+        return "ON", f"faster tokens{missed}"
+    if speedup.high < 1.0:
+        return "OFF", f"slower tokens{missed}"
+    return "TIE", f"difference within the interval{missed}"
+
+
+def _summary(results: Sequence[Result], slos: tuple[Slo, ...]) -> ArmAtLoad:
+    goodputs = [result.goodput(slos) for result in results]
+
+    def mean(values: Sequence[float]) -> float:
+        return float(np.mean(values))
+
+    return ArmAtLoad(
+        ttft_s=_percentiles(results, "ttft"),
+        tpot_s=_percentiles(results, "tpot"),
+        throughput_tokens_per_s=mean([result.throughput_tokens_per_s for result in results]),
+        throughput_requests_per_s=mean([result.throughput_requests_per_s for result in results]),
+        goodput_requests_per_s=mean([goodput.requests_per_s for goodput in goodputs]),
+        goodput_fraction=mean([goodput.fraction for goodput in goodputs]),
+        mean_batch=mean([result.mean_batch for result in results]),
+        acceptance_length=mean([result.acceptance_length for result in results]),
+        saturated=2 * sum(result.saturation.saturated for result in results) > len(results),
+        meets_slo=2 * sum(result.meets(slos) for result in results) > len(results) if slos else None,
+        refused_fraction=mean([result.counts.refused / len(result.arrival_s) for result in results]),
+        preemptions=mean([float(result.preemptions.sum()) for result in results]),
+    )
+
+
+def _percentiles(results: Sequence[Result], metric: Metric) -> tuple[float, float, float]:
+    values = np.concatenate([result.metric_s(metric) for result in results])
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return (math.nan, math.nan, math.nan)
+    p50, p95, p99 = (float(value) for value in np.quantile(values, QUANTILES))
+    return (p50, p95, p99)
+
+
+def decode_context_tokens(workload: Workload) -> int:
+    """Mean context of a decoding sequence: every output token weighs alike."""
+    weights = workload.output_tokens.astype(float)
+    contexts = workload.prompt_tokens + workload.output_tokens / 2
+    return max(1, round(float((weights * contexts).sum() / weights.sum())))
+
+
+def round_split(service: Service, arm: Arm, *, batch: int, context_tokens: int) -> RoundSplit:
+    """R from the cost table at a batch, with the K the policy uses there."""
+    table = arm.costs
+    drafts = int(arm.policy.by_batch(table.max_sequences)[min(batch, table.max_sequences)]) or service.draft_tokens
+    fitting = max(1, min(batch, table.max_sequences, table.max_tokens // (drafts + 1)))
+    cost = round_cost(table, batch=fitting, context_tokens=context_tokens, draft_tokens=drafts)
+    return RoundSplit(
+        batch=fitting,
+        draft_tokens=drafts,
+        plain_s=cost.plain_s,
+        verify=cost.verify_s / cost.plain_s,
+        draft=cost.draft_s / cost.plain_s,
+        host=cost.host_s / cost.plain_s,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Looks for the acceptance length at which the simulated speed-up is 1, on one seed."""
+
+    service: Service
+    workload: Workload
+    plain: Result
+    metric: Literal["tpot", "throughput"]
+
+    def break_even(self, guess: float) -> BreakEven:
+        """Secant on log(speed-up) over log(AL), from the closed form AL = R."""
+        largest = self.service.draft_tokens + 1.0
+        tried: list[tuple[float, float]] = []
+        length = min(max(guess, 1.0), largest)
+        for _ in range(_SEARCH_STEPS):
+            speedup = self._speedup(length)
+            if not math.isfinite(speedup) or speedup <= 0:
+                return BreakEven("never", math.nan)
+            tried.append((math.log(length), math.log(speedup)))
+            if abs(tried[-1][1]) < _SEARCH_TOLERANCE:
+                return BreakEven("at", length)
+            if length >= largest and speedup < 1:
+                return BreakEven("never", math.nan)
+            if length <= 1.0 and speedup > 1:
+                return BreakEven("always", math.nan)
+            length = min(max(math.exp(_next(tried)), 1.0), largest)
+        return BreakEven("at", length)
+
+    def _speedup(self, length: float) -> float:
+        model = LengthAcceptance(length=length, at_draft_tokens=self.service.draft_tokens)
+        arm = _speculating(self.service)
+        speculating = _simulate(self.service, arm, self.workload, (model,), 0)
+        if self.metric == "throughput":
+            return speculating.throughput_tokens_per_s / self.plain.throughput_tokens_per_s
+        return self.plain.mean("tpot") / speculating.mean("tpot")
+
+
+def _next(tried: Sequence[tuple[float, float]]) -> float:
+    """Log length where the line through the last two points meets 0; slope 1 while there is one point."""
+    x_1, y_1 = tried[-1]
+    if len(tried) == 1:
+        return x_1 - y_1
+    x_0, y_0 = tried[-2]
+    return x_1 - y_1 * (x_1 - x_0) / (y_1 - y_0) if y_1 != y_0 else x_1 - y_1

@@ -1,0 +1,51 @@
+"""Loads in parallel: one process per core, the same results whatever their number."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+
+from scenarios.build import Service
+from scenarios.loads import LoadPoint
+from scenarios.questions.load_run import LoadOutcome, run_load
+
+Progress = Callable[[int, int], None]
+_SERVICE: list[Service] = []
+
+
+def available_workers() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_loads(
+    service: Service, points: Sequence[LoadPoint], *, workers: int, progress: Progress | None = None
+) -> tuple[LoadOutcome, ...]:
+    """Outcomes in the order of `points`. `progress(done, total)` is called after each."""
+    told = progress or (lambda done, total: None)
+    told(0, len(points))
+    workers = min(workers, len(points))
+    if workers <= 1:
+        outcomes: list[LoadOutcome] = []
+        for point in points:
+            outcomes.append(run_load(service, point))
+            told(len(outcomes), len(points))
+        return tuple(outcomes)
+    found: dict[int, LoadOutcome] = {}
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_keep, initargs=(service,)) as pool:
+        futures = {pool.submit(_run_kept, point): point for point in reversed(points)}
+        for future in as_completed(futures):
+            found[futures[future].index] = future.result()
+            told(len(found), len(points))
+    return tuple(found[point.index] for point in points)
+
+
+def _keep(service: Service) -> None:
+    _SERVICE[:] = [service]
+
+
+def _run_kept(point: LoadPoint) -> LoadOutcome:
+    return run_load(_SERVICE[0], point)
