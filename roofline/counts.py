@@ -1,12 +1,13 @@
 """Counting: parameters, bytes and flops of a `Model`. Pure; scalars and arrays alike.
 
-One convention for "active" parameters: everything a token touches, i.e. all parameters but the routed experts it does not
-use, with the input embedding table counted in full (so DeepSeek-V3 is 37.55 B, where its paper prints 37 B; models whose
-cards leave the embedding out, like gpt-oss, come out larger here). Tied matrices are counted once.
+One convention for "active" parameters: everything a token touches, i.e. all parameters but the routed experts
+it does not use, with the input embedding table counted in full (so DeepSeek-V3 is 37.55 B, where its paper
+prints 37 B; models whose cards leave the embedding out, like gpt-oss, come out larger here). Tied matrices
+are counted once.
 """
 
 from collections.abc import Iterable
-from typing import overload
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from roofline.specs import Experts, Layer, Linear, Model, WeightFormat
 from roofline.units import BITS_PER_BYTE
 
 FloatArray = NDArray[np.float64]
+Amount = TypeVar("Amount", float, FloatArray)
+"""A number or an array of numbers: what goes in comes out."""
 
 
 def linear_parameters(linear: Linear) -> int:
@@ -23,7 +26,9 @@ def linear_parameters(linear: Linear) -> int:
 
 
 def linear_format(model: Model, linear: Linear) -> WeightFormat:
-    """Format a matrix of a layer or of the inputs is stored in; what is never quantised has the embedding's format."""
+    """Format a matrix of a layer or of the inputs is stored in; what is never quantised has the embedding's
+    format.
+    """
     if not linear.quantised:
         return model.precision.embedding
     return model.precision.attention if linear.kind == "attention" else model.precision.ffn
@@ -35,12 +40,14 @@ def parameters(model: Model) -> int:
 
 
 def active_parameters(model: Model) -> int:
-    """Parameters one token touches; the input embedding table is counted in full (see the module's convention)."""
+    """Parameters one token touches; the input embedding table is counted in full (see the module's
+    convention).
+    """
     return _parameters(model, active=True)
 
 
 def mtp_parameters(model: Model) -> int:
-    """Parameters of the multi-token-prediction layers shipped with the model, which `parameters` leaves out."""
+    """Parameters of the multi-token-prediction layers shipped with a model; `parameters` omits them."""
     layers = sum(_layer_parameters(layer, active=False) for layer in model.mtp_layers)
     return layers + sum(linear_parameters(linear) for linear in model.mtp_inputs) + model.mtp_other_parameters
 
@@ -65,7 +72,9 @@ def _expert_parameters(experts: Experts) -> int:
 
 
 def weight_bytes(model: Model) -> int:
-    """Bytes of the weights as stored, scales included; tables of other models (tied, shared) and MTP layers left out."""
+    """Bytes of the weights as stored, scales included; tables of other models (tied, shared) and MTP layers
+    left out.
+    """
     precision = model.precision
     bits = model.embedding_rows * model.hidden_size * precision.embedding.bits_per_weight
     bits += model.other_parameters * precision.embedding.bits_per_weight
@@ -77,36 +86,26 @@ def weight_bytes(model: Model) -> int:
 
 
 def _layer_bits(model: Model, layer: Layer) -> float:
-    bits = (
-        _linears_bits(model, layer.linears)
-        + layer.other_parameters * model.precision.embedding.bits_per_weight
-    )
+    bits = _linears_bits(model, layer.linears) + layer.other_parameters * model.precision.embedding.bits_per_weight
     if layer.experts is not None:
         each = sum(
-            _linear_bits(linear, model.precision.experts, model.precision.embedding)
-            for linear in layer.experts.linears
+            _linear_bits(linear, model.precision.experts, model.precision.embedding) for linear in layer.experts.linears
         )
         bits += layer.experts.count * each
     return layer.count * bits
 
 
 def _linears_bits(model: Model, linears: Iterable[Linear]) -> float:
-    return sum(
-        _linear_bits(linear, linear_format(model, linear), model.precision.embedding) for linear in linears
-    )
+    return sum(_linear_bits(linear, linear_format(model, linear), model.precision.embedding) for linear in linears)
 
 
 def _linear_bits(linear: Linear, fmt: WeightFormat, plain: WeightFormat) -> float:
-    return linear.weights * fmt.bits_per_weight + (
-        linear.outputs * plain.bits_per_weight if linear.bias else 0
-    )
+    return linear.weights * fmt.bits_per_weight + (linear.outputs * plain.bits_per_weight if linear.bias else 0)
 
 
 def kv_bytes_per_token(model: Model) -> float:
     """Bytes cached per token of context over all layers, while no window is full."""
-    elements = sum(
-        layer.count * layer.attention.kv_elements_per_token for layer in model.layers if layer.attention
-    )
+    elements = sum(layer.count * layer.attention.kv_elements_per_token for layer in model.layers if layer.attention)
     return elements * model.precision.kv_bits / BITS_PER_BYTE
 
 
@@ -120,19 +119,17 @@ def state_bytes(model: Model) -> float:
     return bits / BITS_PER_BYTE
 
 
-@overload
-def kv_bytes_for_context(model: Model, context_tokens: float) -> float: ...
-@overload
-def kv_bytes_for_context(model: Model, context_tokens: FloatArray) -> FloatArray: ...
-def kv_bytes_for_context(model: Model, context_tokens: float | FloatArray) -> float | FloatArray:
-    """Bytes one sequence holds at a context length: full windows stop growing, fixed states are counted from the start."""
+def kv_bytes_for_context(model: Model, context_tokens: Amount) -> Amount:
+    """Bytes one sequence holds at a context length: full windows stop growing, fixed states are counted from
+    the start.
+    """
     context = np.asarray(context_tokens, dtype=float)
     elements = np.zeros_like(context)
     for layer in model.layers:
         if layer.attention is not None:
             elements = elements + layer.count * layer.attention.kv_elements_per_token * _seen(context, layer)
     total = elements * model.precision.kv_bits / BITS_PER_BYTE + state_bytes(model)
-    return total if total.ndim else float(total)
+    return cast(Amount, total if total.ndim else float(total))
 
 
 def _seen(context: FloatArray, layer: Layer) -> FloatArray:
@@ -146,7 +143,9 @@ def flops_per_token(model: Model, context_tokens: float) -> dict[str, float]:
     `context_tokens`: tokens the new one attends to, itself included. Elementwise work is left out.
     Keys: inputs, attention_gemm, ffn_gemm, experts, attention, recurrence, lm_head.
     """
-    flops = dict.fromkeys(("inputs", "attention_gemm", "ffn_gemm", "experts", "attention", "recurrence"), 0.0)
+    flops: dict[str, float] = dict.fromkeys(
+        ("inputs", "attention_gemm", "ffn_gemm", "experts", "attention", "recurrence"), 0.0
+    )
     flops["inputs"] = 2.0 * sum(linear.weights for linear in model.inputs)
     for layer in model.layers:
         for linear in layer.linears:
@@ -161,18 +160,12 @@ def flops_per_token(model: Model, context_tokens: float) -> dict[str, float]:
     return flops | {"lm_head": 2.0 * model.lm_head.weights}
 
 
-@overload
-def experts_touched(count: int, per_token: int, tokens: float, skew: float = 0.0) -> float: ...
-@overload
-def experts_touched(count: int, per_token: int, tokens: FloatArray, skew: float = 0.0) -> FloatArray: ...
-def experts_touched(
-    count: int, per_token: int, tokens: float | FloatArray, skew: float = 0.0
-) -> float | FloatArray:
+def experts_touched(count: int, per_token: int, tokens: Amount, skew: float = 0.0) -> Amount:
     """Expected number of distinct experts of a layer that `tokens` independent tokens use.
 
-    `skew` 0: every expert is as likely, E (1 - (1 - k/E)^T). `skew` s > 0: expert i is used by a share of tokens
-    proportional to 1/(i+1)^s, no share above one, the shares adding up to k; the sum over experts of 1 - (1 - q_i)^T.
-    Real routers are in between; tokens of one sequence are also alike, which this leaves out.
+    `skew` 0: every expert is as likely, E (1 - (1 - k/E)^T). `skew` s > 0: expert i is used by a share of
+    tokens proportional to 1/(i+1)^s, no share above one, the shares adding up to k; the sum over experts of 1
+    - (1 - q_i)^T. Real routers are in between; tokens of one sequence are also alike, which this leaves out.
     """
     new = np.asarray(tokens, dtype=float)
     if skew == 0.0:
@@ -182,16 +175,16 @@ def experts_touched(
             else np.where(new > 0, count, 0.0)
         )
     else:
-        shares = expert_shares(count, per_token, skew)
+        shares = expert_shares(count, per_token, skew=skew)
         with np.errstate(divide="ignore"):
             survival = np.log1p(-shares)
         exponents = np.where(new[..., None] > 0, new[..., None] * survival, 0.0)
         touched = -np.expm1(exponents).sum(axis=-1)
     result = np.asarray(touched, dtype=float)
-    return result if new.ndim else float(result)
+    return cast(Amount, result if new.ndim else float(result))
 
 
-def expert_shares(count: int, per_token: int, skew: float) -> FloatArray:
+def expert_shares(count: int, per_token: int, *, skew: float) -> FloatArray:
     """Share of tokens that use each expert, most popular first: at most one each, `per_token` together."""
     weights = np.arange(1, count + 1, dtype=float) ** -skew
     for always in range(per_token):

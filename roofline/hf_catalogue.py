@@ -1,4 +1,6 @@
-"""Files of the model catalogue: configs shipped in `roofline/catalog/models`, each with a row in its SOURCES.toml."""
+"""Files of the model catalogue: configs shipped in `roofline/catalog/models`, each with a row in its
+SOURCES.toml.
+"""
 
 import tomllib
 from difflib import get_close_matches
@@ -28,17 +30,15 @@ def catalogue_names() -> tuple[str, ...]:
 
 
 def catalogue_file(name: str) -> tuple[Path, str]:
-    """File and name of a catalogue entry; `/` and `--` between owner and model are the same, as is a `.json` at the end.
+    """File and name of a catalogue entry; `/` and `--` between owner and model are the same, as is a `.json`
+    at the end.
 
     Raises `UnknownName` with the nearest names.
     """
     asked = name.removesuffix(".json").replace("/", "--")
     known = {entry.lower(): entry for entry in catalogue_names()}
     if asked.lower() not in known:
-        near = [
-            known[key].replace("--", "/")
-            for key in get_close_matches(asked.lower(), known, n=NEAREST, cutoff=0.5)
-        ]
+        near = [known[key].replace("--", "/") for key in get_close_matches(asked.lower(), known, n=NEAREST, cutoff=0.5)]
         hint = f"nearest are {', '.join(near)}" if near else "no name is near"
         raise UnknownName(
             f"model {name!r} is neither a file nor in the catalogue; {hint}; or give the path of its config.json"
@@ -63,7 +63,8 @@ def source_row(rows: dict[str, dict[str, object]], stem: str) -> Source:
     except ValidationError as error:
         field = ".".join(str(part) for part in error.errors()[0]["loc"])
         raise InvalidInput(
-            f"model {stem!r}: `{field}` in SOURCES.toml is not as it should be ({error.errors()[0]['msg']}); correct the row"
+            f"model {stem!r}: `{field}` in SOURCES.toml is not as it should be "
+            f"({error.errors()[0]['msg']}); correct the row"
         ) from error
 
 

@@ -1,8 +1,8 @@
 """From a Hugging Face `config.json` to a `Model`: what it holds, what a token passes, what it caches.
 
-Every config is computed or refused by `UnsupportedModel` naming the feature; nothing is guessed. Class defaults are in
-`roofline.hf_defaults`, layers in `roofline.hf_families` and `roofline.hf_hybrid`, draft heads in `roofline.hf_heads`, number
-formats in `roofline.hf_quantization`.
+Every config is computed or refused by `UnsupportedModel` naming the feature; nothing is guessed. Class
+defaults are in `roofline.hf_defaults`, layers in `roofline.hf_families` and `roofline.hf_hybrid`, draft heads
+in `roofline.hf_heads`, number formats in `roofline.hf_quantization`.
 """
 
 import json
@@ -17,7 +17,7 @@ from roofline.hf_fields import Config, Fields, object_of
 from roofline.hf_heads import METHODS, head_from_config, mtp_head, own_method
 from roofline.hf_hybrid import delta_layers, delta_mtp, nemotron_layers
 from roofline.hf_quantization import precision_of
-from roofline.specs import Layer, Linear, Model, Role, Source
+from roofline.specs import Layer, Linear, Model, Precision, Role, Source
 
 __all__ = ["load_model", "model_from_config", "mtp_head", "read_config"]
 
@@ -41,12 +41,12 @@ def load_model(
     kv_cache_dtype: str | None = None,
     target: Model | None = None,
     method: str | None = None,
-    quant_side_file: Config | None = None,
 ) -> Model:
-    """The model of a `config.json` (or of a folder that holds one), or of a catalogue name such as `Qwen/Qwen3-8B`.
+    """The model of a `config.json` (or of a folder that holds one), or of a catalogue name such as
+    `Qwen/Qwen3-8B`.
 
-    A quantisation side file next to the config (`hf_quant_config.json`, `quantize_config.json`, `quant_config.json`) is
-    read too. Other arguments as for `model_from_config`.
+    A quantisation side file next to the config (`hf_quant_config.json`, `quantize_config.json`,
+    `quant_config.json`) is read too. Other arguments as for `model_from_config`.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def load_model(
         kv_cache_dtype=kv_cache_dtype,
         target=target,
         method=method,
-        quant_side_file=quant_side_file if quant_side_file is not None else _side_file(path),
+        quant_side_file=_side_file(path),
     )
     return model.model_copy(update={"source": source}) if source is not None else model
 
@@ -81,12 +81,11 @@ def read_config(path: Path) -> Config:
         found: object = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise InvalidInput(
-            f"{path.name}: not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); download the file again, whole"
+            f"{path.name}: not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); "
+            "download the file again, whole"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            f"{path}: cannot be read as text ({error}); give the path of a config.json"
-        ) from error
+        raise InvalidInput(f"{path}: cannot be read as text ({error}); give the path of a config.json") from error
     return object_of(found, path.name)
 
 
@@ -112,14 +111,10 @@ def model_from_config(
 ) -> Model:
     """A `Model` from a config as it stands in `config.json`.
 
-    Parameters
-    ----------
-    role
-        What the model is served as. A config cannot tell: "head" needs `method`, and takes its shared tables from `target`.
-    quantization, kv_cache_dtype
-        As the options of serving engines; None and "auto" follow the checkpoint.
-    quant_side_file
-        Content of a quantisation file that lies beside the config; it comes before the config's own section.
+    `role` is what the model is served as. A config cannot tell: "head" needs `method`, and takes its shared
+    tables from `target`. `quantization` and `kv_cache_dtype` are as the options of serving engines; None and
+    "auto" follow the checkpoint. `quant_side_file` is the content of a quantisation file beside the config;
+    it comes before the config's own section.
 
     Raises
     ------
@@ -129,6 +124,8 @@ def model_from_config(
         A field is missing, of the wrong type, or out of range.
     """
     if role == "head":
+        if target is None and METHODS.get(method or "") == "mtp":
+            target = model_from_config(config, name=name, quantization=quantization, kv_cache_dtype=kv_cache_dtype)
         return head_from_config(
             config,
             name,
@@ -140,13 +137,27 @@ def model_from_config(
     _refuse_heads(config, name, role)
     fields, family, notes = _text_fields(config, name)
     layers = _BUILDERS[family.blocks](fields, family)
-    hidden, vocab = fields.size("hidden_size"), fields.size("vocab_size")
     tied = fields.flag("tie_word_embeddings", default=family.tied)
+    precision = precision_of(
+        fields,
+        layers,
+        tied=tied,
+        quantization=quantization,
+        kv_cache_dtype=kv_cache_dtype,
+        side_file=quant_side_file,
+    )
+    return _decoder(fields, family, layers=layers, tied=tied, precision=precision).model_copy(
+        update={"role": role, "notes": notes}
+    )
+
+
+def _decoder(fields: Fields, family: Family, *, layers: tuple[Layer, ...], tied: bool, precision: Precision) -> Model:
+    """Layers, tables and MTP layers put together."""
+    hidden, vocab = fields.size("hidden_size"), fields.size("vocab_size")
     mtp_layers, mtp_inputs, mtp_other = _mtp(fields, family)
     return Model(
-        name=name,
+        name=fields.name,
         model_type=str(fields.value("model_type")),
-        role=role,
         hidden_size=hidden,
         vocab_size=vocab,
         max_context_tokens=fields.size_or_none("max_position_embeddings"),
@@ -158,15 +169,7 @@ def model_from_config(
         mtp_layers=mtp_layers,
         mtp_inputs=mtp_inputs,
         mtp_other_parameters=mtp_other,
-        precision=precision_of(
-            fields,
-            layers,
-            tied=tied,
-            quantization=quantization,
-            kv_cache_dtype=kv_cache_dtype,
-            side_file=quant_side_file,
-        ),
-        notes=notes,
+        precision=precision,
     )
 
 
@@ -198,13 +201,12 @@ def _text_fields(config: Config, name: str) -> tuple[Fields, Family, tuple[str, 
             f"{name}: `model_type` is missing; take config.json as published by the model's authors, complete"
         )
     if model_type in REFUSED:
-        raise UnsupportedModel(
-            f"{name}: {REFUSED[str(model_type)]} (`model_type` {model_type!r}) is not computed"
-        )
+        raise UnsupportedModel(f"{name}: {REFUSED[str(model_type)]} (`model_type` {model_type!r}) is not computed")
     family = FAMILIES.get(str(model_type))
     if family is None:
         raise UnsupportedModel(
-            f"{name}: `model_type` {model_type!r} is not computed; known are {', '.join(sorted({*FAMILIES, *WRAPPERS}))}"
+            f"{name}: `model_type` {model_type!r} is not computed; known are "
+            f"{', '.join(sorted({*FAMILIES, *WRAPPERS}))}"
         )
     fields = Fields(config, name, family.defaults)
     _refuse_features(fields, family)
@@ -223,10 +225,13 @@ def _notes(fields: Fields, family: Family) -> tuple[str, ...]:
     notes: list[str] = []
     if family.windows == "chunks" and fields.value("attention_chunk_size"):
         notes.append(
-            "chunked attention is counted as a window of one chunk: exact up to one chunk of context, an upper bound beyond"
+            "chunked attention is counted as a window of one chunk: exact up to one chunk of context, an "
+            "upper bound beyond"
         )
     if fields.flag("use_mtp"):
         notes.append("MTP modules the config announces (`use_mtp`) are not counted: their shape is not in it")
+    if fields.value("torch_dtype", "dtype") == "float32":
+        notes.append("a float32 checkpoint is counted as served in 16 bits; ask for quantization 'fp32' to keep it")
     if fields.flag("attention_k_eq_v"):
         notes.append("keys reused as values are stored once and cached twice, once as key and once as value")
     return tuple(notes)

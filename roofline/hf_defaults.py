@@ -1,4 +1,5 @@
-"""What transformers assumes per `model_type` where a config.json is silent, and which shape each type has. The one place.
+"""What transformers assumes per `model_type` where a config.json is silent, and which shape each type has.
+The one place.
 
 Facts were read from the configuration and modelling files of huggingface/transformers and vllm-project/vllm.
 A `model_type` that is not here is refused.
@@ -14,13 +15,12 @@ from typing import Literal
 class Family:
     """Shape of one `model_type`.
 
-    `blocks`: who builds its layers (`roofline.hf_families`, `roofline.hf_hybrid`).
-    `tied`: `tie_word_embeddings` where the file is silent.
-    `qkv_bias`, `o_bias`: a bias always, never, or as `attention_bias` says.
-    `qk_norm`: RMSNorm on query and key, one head wide ("head") or all heads wide ("all"; `use_qk_norm` can switch it off).
-    `norms`: RMSNorms of a layer that are as wide as the hidden state.
-    `windows`: which layers see a sliding window where the file has no `layer_types`.
-    `handles`: keys of `GUARDED` whose meaning this family's builder knows.
+    `blocks`: who builds its layers (`roofline.hf_families`, `roofline.hf_hybrid`). `tied`:
+    `tie_word_embeddings` where the file is silent. `qkv_bias`, `o_bias`: a bias always, never, or as
+    `attention_bias` says. `qk_norm`: RMSNorm on query and key, one head wide ("head") or all heads wide
+    ("all"; `use_qk_norm` can switch it off). `norms`: RMSNorms of a layer that are as wide as the hidden
+    state. `windows`: which layers see a sliding window where the file has no `layer_types`. `handles`: keys
+    of `GUARDED` whose meaning this family's builder knows.
     """
 
     blocks: Literal["decoder", "mla", "llama4", "gemma4", "delta", "nemotron"] = "decoder"
@@ -31,7 +31,7 @@ class Family:
     norms: int = 2
     windows: Literal["none", "all", "switched", "switched_all", "even", "pattern", "chunks"] = "none"
     handles: frozenset[str] = frozenset()
-    defaults: Mapping[str, object] = field(default_factory=dict)
+    defaults: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 GUARDED: Mapping[str, str] = MappingProxyType(
@@ -170,16 +170,16 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
 
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
-        "deepseek_v32": "sparse attention with an indexer (DSA): each row reads at most `index_topk` tokens of a cache kept whole",
-        "glm_moe_dsa": "sparse attention with an indexer (DSA): each row reads at most `index_topk` tokens of a cache kept whole",
+        "deepseek_v32": "sparse attention with an indexer (DSA): each row reads at most `index_topk` "
+        "tokens of a cache kept whole",
+        "glm_moe_dsa": "sparse attention with an indexer (DSA): each row reads at most `index_topk` tokens "
+        "of a cache kept whole",
         "deepseek_v4": "compressed key-value cache and hyper-connections",
     }
 )
 """Types known and not computed, with the feature that is in the way."""
 
-WRAPPERS: frozenset[str] = frozenset(
-    {"gemma3", "gemma4", "llama4", "qwen3_5", "qwen3_5_moe", "kimi_k25", "mistral3"}
-)
+WRAPPERS: frozenset[str] = frozenset({"gemma3", "gemma4", "llama4", "qwen3_5", "qwen3_5_moe", "kimi_k25", "mistral3"})
 """Multimodal types: their language model is `text_config`."""
 
 TEXT_TYPES: Mapping[str, str] = MappingProxyType(

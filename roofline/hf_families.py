@@ -39,9 +39,7 @@ def decoder_layers(fields: Fields, family: Family) -> tuple[Layer, ...]:
     for index, window in enumerate(layer_windows(fields, family)):
         feed = expert_part if expert_part and _is_expert_layer(fields, index) else dense_part
         assert feed is not None
-        layers.append(
-            decoder_layer(mixer, feed, window_tokens=window, norms=family.norms, other_parameters=sinks)
-        )
+        layers.append(decoder_layer(mixer, feed, window_tokens=window, norms=family.norms, other_parameters=sinks))
     return grouped(layers)
 
 
@@ -53,7 +51,9 @@ def is_all_experts(fields: Fields) -> bool:
 
 
 def _is_expert_layer(fields: Fields, index: int) -> bool:
-    """`first_k_dense_replace` and `moe_layer_freq` (DeepSeek), `decoder_sparse_step` and `mlp_only_layers` (Qwen)."""
+    """`first_k_dense_replace` and `moe_layer_freq` (DeepSeek), `decoder_sparse_step` and `mlp_only_layers`
+    (Qwen).
+    """
     if index < fields.count("first_k_dense_replace") or index in fields.numbers("mlp_only_layers"):
         return False
     if "moe_layer_freq" in fields.config:
@@ -69,7 +69,7 @@ def _experts(fields: Fields, hidden: int) -> FeedForward:
         bias=model_type == "gpt_oss",
     )
     intermediate = fields.size("moe_intermediate_size", "intermediate_size")
-    return routed(hidden, intermediate, routing, shared=_shared(fields, hidden, intermediate))
+    return routed(hidden, intermediate, routing=routing, shared=_shared(fields, hidden, intermediate))
 
 
 def _shared(fields: Fields, hidden: int, intermediate: int) -> FeedForward | None:
@@ -98,16 +98,16 @@ def latent_layer(fields: Fields, index: int) -> Layer:
 
 
 def llama4_layers(fields: Fields, family: Family) -> tuple[Layer, ...]:
-    """Llama-4: experts every `interleave_moe_layer_step` layers with one shared expert, dense layers between, chunked attention."""
+    """Llama-4: experts every `interleave_moe_layer_step` layers with one shared expert, dense layers between,
+    chunked attention.
+    """
     mixer = heads_of(fields, family)
     step = fields.size("interleave_moe_layer_step")
-    expert_layers = fields.numbers("moe_layers") or tuple(
-        range(step - 1, fields.size("num_hidden_layers"), step)
-    )
+    expert_layers = fields.numbers("moe_layers") or tuple(range(step - 1, fields.size("num_hidden_layers"), step))
     width = fields.size("intermediate_size")
     feed_dense = dense(mixer.hidden, fields.size("intermediate_size_mlp"))
     feed_experts = routed(
-        mixer.hidden, width, routing_of(fields), shared=dense(mixer.hidden, width, name="shared_")
+        mixer.hidden, width, routing=routing_of(fields), shared=dense(mixer.hidden, width, name="shared_")
     )
     return grouped(
         decoder_layer(mixer, feed_experts if index in expert_layers else feed_dense, window_tokens=window)
@@ -116,20 +116,17 @@ def llama4_layers(fields: Fields, family: Family) -> tuple[Layer, ...]:
 
 
 def layer_windows(fields: Fields, family: Family) -> list[int | None]:
-    """Tokens each layer's rows see at most, None for all: from `layer_types`, else by the rule of the family."""
+    """Tokens each layer's rows see, None for all: from `layer_types`, else by the rule of the family."""
     layers = fields.size("num_hidden_layers")
     types = fields.texts("layer_types")
     if types and len(types) != layers:
         raise InvalidInput(
-            f"{fields.name}: `layer_types` must have num_hidden_layers {layers} entries, got {len(types)}; correct config.json"
+            f"{fields.name}: `layer_types` must have num_hidden_layers {layers} entries, got {len(types)}; "
+            "correct config.json"
         )
     limit = fields.size_or_none("max_position_embeddings")
-    windows = (
-        [_typed_window(fields, kind) for kind in types] if types else _ruled_windows(fields, family, layers)
-    )
-    return [
-        None if window is None or (limit is not None and window >= limit) else window for window in windows
-    ]
+    windows = [_typed_window(fields, kind) for kind in types] if types else _ruled_windows(fields, family, layers)
+    return [None if window is None or (limit is not None and window >= limit) else window for window in windows]
 
 
 def _typed_window(fields: Fields, kind: str) -> int | None:
@@ -171,19 +168,20 @@ def _llama4_windows(fields: Fields, layers: int) -> list[int | None]:
     rotated = fields.numbers("no_rope_layers") or tuple(int((index + 1) % 4 != 0) for index in range(layers))
     if len(rotated) != layers:
         raise InvalidInput(
-            f"{fields.name}: `no_rope_layers` must have num_hidden_layers {layers} entries, got {len(rotated)}; correct config.json"
+            f"{fields.name}: `no_rope_layers` must have num_hidden_layers {layers} entries, got "
+            f"{len(rotated)}; correct config.json"
         )
     return [chunk if flag else None for flag in rotated]
 
 
 def gemma4_layers(fields: Fields, family: Family) -> tuple[Layer, ...]:
-    """Gemma-4: local layers with a window, global ones with wider heads whose keys serve as values; experts beside the dense part."""
+    """Gemma-4: local layers with a window, global ones with wider heads whose keys serve as values; experts
+    beside the dense part.
+    """
     local = heads_of(fields, family)
     types = fields.texts("layer_types")
     if not types:
-        raise InvalidInput(
-            f"{fields.name}: `layer_types` is missing; take config.json as published, complete"
-        )
+        raise InvalidInput(f"{fields.name}: `layer_types` is missing; take config.json as published, complete")
     reuses = fields.flag("attention_k_eq_v")
     whole = Heads(
         hidden=local.hidden,
@@ -210,23 +208,26 @@ def gemma4_layers(fields: Fields, family: Family) -> tuple[Layer, ...]:
 
 
 def _gemma4_feed(fields: Fields, hidden: int) -> tuple[FeedForward, int, int]:
-    """Feed-forward part, norms of a layer, and small weights: the router's input scale and one scale per expert."""
+    """Feed-forward part, norms of a layer, and small weights: the router's input scale and one scale per
+    expert.
+    """
     plain = dense(hidden, fields.size("intermediate_size"))
     if not fields.flag("enable_moe_block"):
         return plain, 4, 0
     routing = routing_of(fields)
     return (
-        routed(hidden, fields.size("moe_intermediate_size"), routing, shared=plain),
+        routed(hidden, fields.size("moe_intermediate_size"), routing=routing, shared=plain),
         7,
         hidden + routing.count,
     )
 
 
 def mtp_parts(fields: Fields, family: Family) -> tuple[tuple[Layer, ...], tuple[Linear, ...], int]:
-    """Multi-token-prediction layers shipped with a checkpoint: layers, the projection before them, and norm weights.
+    """Multi-token-prediction layers shipped with a checkpoint: layers, the projection before them, and norm
+    weights.
 
-    DeepSeek and MiMo: one layer like the model's last, fed with embedding and hidden state (two norms, a projection
-    2h -> h) and a norm after it. Embedding and LM head are the model's own.
+    DeepSeek and MiMo: one layer like the model's last, fed with embedding and hidden state (two norms, a
+    projection 2h -> h) and a norm after it. Embedding and LM head are the model's own.
     """
     count = fields.count("num_nextn_predict_layers")
     if not count:
@@ -241,15 +242,9 @@ def mtp_parts(fields: Fields, family: Family) -> tuple[tuple[Layer, ...], tuple[
 
 def mtp_projection(hidden: int) -> Linear:
     """Matrix that joins the token's embedding with the hidden state, kept in 16 bits."""
-    return Linear(
-        name="mtp_projection", inputs=2 * hidden, outputs=hidden, shard="replicated", quantised=False
-    )
+    return Linear(name="mtp_projection", inputs=2 * hidden, outputs=hidden, shard="replicated", quantised=False)
 
 
 def mixer_of(fields: Fields, family: Family, *, inputs: int | None = None) -> Heads | Latent:
     """Latent attention where the config has a `kv_lora_rank`, grouped-query attention otherwise."""
-    return (
-        latent_of(fields, inputs=inputs)
-        if fields.value("kv_lora_rank")
-        else heads_of(fields, family, inputs=inputs)
-    )
+    return latent_of(fields, inputs=inputs) if fields.value("kv_lora_rank") else heads_of(fields, family, inputs=inputs)

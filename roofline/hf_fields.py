@@ -1,4 +1,6 @@
-"""Typed reading of one Hugging Face `config.json`: each complaint names the field, the value that came, and the fix."""
+"""Typed reading of one Hugging Face `config.json`: each complaint names the field, the value that came, and
+the fix.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +23,9 @@ class Fields:
     defaults: Config
 
     def value(self, *keys: str) -> object:
-        """First of `keys` the file holds, else the class default, else None; `null` counts as silent only without a default."""
+        """First of `keys` the file holds, else the class default, else None; `null` counts as silent only
+        without a default.
+        """
         for source in (self.config, self.defaults):
             for key in keys:
                 if key in source:
@@ -60,9 +64,7 @@ class Fields:
         if found is None:
             return default
         if not isinstance(found, bool):
-            raise InvalidInput(
-                f"{self.name}: `{key}` must be true or false, got {found!r}; correct config.json"
-            )
+            raise InvalidInput(f"{self.name}: `{key}` must be true or false, got {found!r}; correct config.json")
         return found
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -96,9 +98,7 @@ class Fields:
 
     def _positive(self, key: str, found: object) -> int:
         if isinstance(found, bool) or not isinstance(found, int):
-            raise InvalidInput(
-                f"{self.name}: `{key}` must be a whole number, got {found!r}; correct config.json"
-            )
+            raise InvalidInput(f"{self.name}: `{key}` must be a whole number, got {found!r}; correct config.json")
         if found < 1:
             raise InvalidInput(f"{self.name}: `{key}` must be at least 1, got {found}; correct config.json")
         return found
@@ -107,7 +107,5 @@ class Fields:
 def object_of(found: object, what: str) -> Config:
     """`found` as a JSON object, or `InvalidInput`."""
     if not isinstance(found, Mapping):
-        raise InvalidInput(
-            f"{what} must be a JSON object, got {type(found).__name__}; pass a whole config.json"
-        )
+        raise InvalidInput(f"{what} must be a JSON object, got {type(found).__name__}; pass a whole config.json")
     return cast("Config", found)

@@ -1,7 +1,9 @@
-"""Number formats of weights and caches: bits stored per weight, scales included, and the type of the multiply.
+"""Number formats of weights and caches: bits stored per weight, scales included, and the type of the
+multiply.
 
-`WeightFormat.name` is what calibrations are looked up by: bf16 (fp16 as well: same bytes, same tensor-core rate), fp32,
-fp8, int8, int8_weights (multiplied in bf16), int4 (multiplied in bf16), mxfp4 (multiplied in bf16), nvfp4.
+`WeightFormat.name` is what calibrations are looked up by: bf16 (fp16 as well: same bytes, same tensor-core
+rate), fp32, fp8, int8, int8_weights (multiplied in bf16), int4 (multiplied in bf16), mxfp4 (multiplied in
+bf16), nvfp4.
 """
 
 from roofline.errors import InvalidInput
@@ -63,10 +65,10 @@ PER_HEAD_KV = ("int8_per_token_head", "fp8_per_token_head")
 PER_HEAD_SCALE_BITS = 32
 
 
-def group_bits(
-    bits: int, group_size: int | None, *, zero_bits: int = 0, scale_bits: int = SCALE_BITS
-) -> float:
-    """Bits per weight with one scale and zero point per group; one scale per whole column (None, -1) is under 0.01 and left out."""
+def group_bits(bits: int, group_size: int | None, *, zero_bits: int = 0, scale_bits: int = SCALE_BITS) -> float:
+    """Bits per weight with one scale and zero point per group; one scale per whole column (None, -1) is under
+    0.01 and left out.
+    """
     if group_size is None or group_size < 1:
         return float(bits)
     return bits + (scale_bits + zero_bits) / group_size
@@ -79,7 +81,9 @@ def weight_only(bits: int, bits_per_weight: float) -> WeightFormat:
 
 
 def override_format(quantization: str) -> WeightFormat:
-    """Format of a `--quantization` or `--dtype` value; 4-bit integers with groups of 128 as AWQ and GPTQ store them."""
+    """Format of a `--quantization` or `--dtype` value; 4-bit integers with groups of 128 as AWQ and GPTQ
+    store them.
+    """
     kind = OVERRIDES.get(quantization.lower())
     if kind is None:
         allowed = ", ".join(sorted((*OVERRIDES, *OWN_CONFIG)))

@@ -1,11 +1,13 @@
-"""Draft heads: what each method's network really holds, given the config of the head and the target it serves.
+"""Draft heads: what each method's network really holds, given the config of the head and the target it
+serves.
 
-A config does not say that it is a head; the method does (`method=`). Tables shared with the target (embedding, and the
-LM head where the method shares it) are not held but are read and multiplied all the same.
+A config does not say that it is a head; the method does (`method=`). Tables shared with the target
+(embedding, and the LM head where the method shares it) are not held but are read and multiplied all the same.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import cast
 
 from roofline.errors import InvalidInput, UnsupportedModel
 from roofline.hf_defaults import FAMILIES, HEAD_ARCHITECTURES
@@ -38,20 +40,19 @@ EAGLE3_STATES = 3
 """Layers of the target whose hidden states EAGLE-3 fuses, where a config does not list them."""
 
 
-def head_method(method: str | None, config: Config, name: str) -> str:
+def head_method(method: str | None, config: Config, *, name: str) -> str:
     """The method asked for, checked against what the config's architecture can only be."""
     if method is None:
         raise InvalidInput(
             f"{name}: `method` must be given for a draft head, one of {', '.join(METHODS)}; a config cannot tell it"
         )
     if method not in METHODS:
-        raise InvalidInput(
-            f"{name}: `method` must be one of {', '.join(METHODS)}, got {method!r}; name one of these"
-        )
+        raise InvalidInput(f"{name}: `method` must be one of {', '.join(METHODS)}, got {method!r}; name one of these")
     asked = METHODS[method]
     only = own_method(config)
-    fits = only is None or only == asked or {only, asked} == {"eagle3", "p_eagle"}
-    if not fits:
+    if only is not None and {only, asked} == {"eagle3", "p_eagle"}:
+        return only
+    if only not in (None, asked):
         raise InvalidInput(
             f"{name}: `method` must be {only!r} for this architecture, got {method!r}; correct the method or the file"
         )
@@ -61,10 +62,10 @@ def head_method(method: str | None, config: Config, name: str) -> str:
 def own_method(config: Config) -> str | None:
     """Method of a config whose architecture only a head has, else None."""
     architectures = config.get("architectures")
-    names = [str(item) for item in architectures] if isinstance(architectures, list) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    for architecture in names:
-        if architecture in HEAD_ARCHITECTURES:
-            return HEAD_ARCHITECTURES[architecture]
+    if isinstance(architectures, list):
+        for architecture in cast("list[object]", architectures):
+            if architecture in HEAD_ARCHITECTURES:
+                return HEAD_ARCHITECTURES[str(architecture)]
     if config.get("draft_vocab_size") is not None:
         return "eagle3"
     return None
@@ -79,8 +80,12 @@ def head_from_config(
     quantization: str | None = None,
     kv_cache_dtype: str | None = None,
 ) -> Model:
-    """Draft head of a config; `method="mtp"` takes the head out of the target and ignores the rest."""
-    asked = head_method(method, config, name)
+    """Draft head of a config; `method="mtp"` takes the head out of the target and ignores the rest.
+
+    As in serving engines, a head follows its target where nothing else is asked: 32-bit weights with a 32-bit
+    target, and the width of the target's cache.
+    """
+    asked = head_method(method, config, name=name)
     if asked == "mtp":
         if target is None:
             raise InvalidInput(
@@ -90,6 +95,8 @@ def head_from_config(
     fields = _head_fields(config, name)
     builders = {"eagle": _eagle, "eagle3": _eagle3, "p_eagle": _eagle3}
     head = builders.get(asked, _block_drafter)(fields, asked, target)
+    if quantization is None and target is not None and target.precision.embedding.name == "fp32":
+        quantization = "fp32"
     precision = precision_of(
         fields,
         head.layers,
@@ -98,15 +105,18 @@ def head_from_config(
         kv_cache_dtype=kv_cache_dtype,
         side_file=None,
     )
+    if target is not None and kv_cache_dtype in (None, "auto"):
+        precision = precision.model_copy(update={"kv_bits": target.precision.kv_bits})
     return head.model_copy(update={"precision": precision})
 
 
 def mtp_head(target: Model) -> Model:
-    """The multi-token-prediction layer of a target as a draft head; embedding and LM head are the target's."""
+    """The multi-token-prediction layer of a target as a head; embedding and LM head are the target's."""
     count = sum(layer.count for layer in target.mtp_layers)
     if not count:
         raise InvalidInput(
-            f"{target.name}: `method` 'mtp' needs a model shipped with MTP layers, which its config.json does not name; "
+            f"{target.name}: `method` 'mtp' needs a model shipped with MTP layers, which its config.json "
+            "does not name; "
             "choose another method"
         )
     if count > 1:
@@ -142,13 +152,13 @@ def _head_fields(config: Config, name: str) -> Fields:
 
 
 def _eagle(fields: Fields, method: str, target: Model | None) -> Model:
-    """EAGLE-1 (arXiv 2401.15077): `fc` 2h -> h, Llama layers, no norm before the first; embedding and LM head shared."""
+    """EAGLE-1 (arXiv 2401.15077): `fc` 2h -> h, Llama layers, no norm before the first; embedding and LM head
+    shared.
+    """
     hidden = fields.size("hidden_size")
     _same_hidden(fields, hidden, target)
     bias = fields.flag("bias", default=True)
-    fuse = Linear(
-        name="fc", inputs=2 * hidden, outputs=hidden, bias=bias, shard="replicated", quantised=False
-    )
+    fuse = Linear(name="fc", inputs=2 * hidden, outputs=hidden, bias=bias, shard="replicated", quantised=False)
     mixer = heads_of(fields, FAMILIES["llama"])
     feed = dense(hidden, fields.size("intermediate_size"))
     count = fields.size("num_hidden_layers")
@@ -159,22 +169,23 @@ def _eagle(fields: Fields, method: str, target: Model | None) -> Model:
 
 
 def _eagle3(fields: Fields, method: str, target: Model | None) -> Model:
-    """EAGLE-3 (arXiv 2503.01840): `fc` 3h -> h over the target's hidden states, first layer fed with embedding and state (2h).
+    """EAGLE-3 (arXiv 2503.01840): `fc` 3h -> h over the target's hidden states, first layer fed with
+    embedding and state (2h).
 
-    Its LM head is its own, over the reduced vocabulary where the config names one. P-EAGLE holds a learnt state for
-    masked positions besides, and further plain layers.
+    Its LM head is its own, over the reduced vocabulary where the config names one. P-EAGLE holds a learnt
+    state for masked positions besides, and further plain layers.
     """
     hidden, vocab = fields.size("hidden_size"), fields.size("vocab_size")
     target_hidden = _target_hidden(fields, hidden, target)
     states = _fused_states(fields)
-    fuse = Linear(
-        name="fc", inputs=states * target_hidden, outputs=hidden, shard="replicated", quantised=False
-    )
+    fuse = Linear(name="fc", inputs=states * target_hidden, outputs=hidden, shard="replicated", quantised=False)
     family = FAMILIES["llama"]
     feed = dense(hidden, fields.size("intermediate_size"))
-    count = fields.size("num_hidden_layers")
-    first = decoder_layer(mixer_of(fields, family, inputs=2 * hidden), feed, norms=3)
-    others = [decoder_layer(mixer_of(fields, family), feed)] * (count - 1)
+    mixers = [mixer_of(fields, family, inputs=2 * hidden if index == 0 else hidden) for index in (0, 1)]
+    layers = grouped(
+        decoder_layer(mixers[min(index, 1)], feed, window_tokens=window, norms=2 if index else 3)
+        for index, window in enumerate(layer_windows(fields, family))
+    )
     small = hidden + (states * target_hidden if fields.flag("fc_norm") else 0)
     small += states * target_hidden if method == "p_eagle" else 0
     rows = fields.size_or(vocab, "draft_vocab_size")
@@ -183,7 +194,7 @@ def _eagle3(fields: Fields, method: str, target: Model | None) -> Model:
         method,
         target,
         inputs=(fuse,),
-        layers=grouped([first, *others]),
+        layers=layers,
         other_parameters=small,
     ).model_copy(
         update={
@@ -195,11 +206,12 @@ def _eagle3(fields: Fields, method: str, target: Model | None) -> Model:
 
 
 def _block_drafter(fields: Fields, method: str, target: Model | None) -> Model:
-    """DFlash and its kin: Qwen3 layers over a block of masked tokens, which read projected hidden states of the target.
+    """DFlash and its kin: Qwen3 layers over a block of masked tokens, which read projected hidden states of
+    the target.
 
-    `fc` joins the listed target layers. DSpark adds a low-rank bigram bias (embedding and matrix, rank x vocabulary) and a
-    confidence head; Domino a GRU and a low-rank correction of the logits. Both stand among `inputs`: one more matrix read
-    per pass. Embedding and LM head are the target's.
+    `fc` joins the listed target layers. DSpark adds a low-rank bigram bias (embedding and matrix, rank x
+    vocabulary) and a confidence head; Domino a GRU and a low-rank correction of the logits. Both stand among
+    `inputs`: one more matrix read per pass. Embedding and LM head are the target's.
     """
     hidden = fields.size("hidden_size")
     _same_hidden(fields, hidden, target)
@@ -215,18 +227,12 @@ def _block_drafter(fields: Fields, method: str, target: Model | None) -> Model:
     family = FAMILIES["qwen3"]
     mixer = heads_of(fields, family)
     feed = dense(hidden, fields.size("intermediate_size"))
-    layers = grouped(
-        decoder_layer(mixer, feed, window_tokens=window) for window in layer_windows(fields, family)
-    )
-    fuse = Linear(
-        name="fc", inputs=len(sources) * hidden, outputs=hidden, shard="replicated", quantised=False
-    )
+    layers = grouped(decoder_layer(mixer, feed, window_tokens=window) for window in layer_windows(fields, family))
+    fuse = Linear(name="fc", inputs=len(sources) * hidden, outputs=hidden, shard="replicated", quantised=False)
     vocab = _vocab(fields, target)
     extra, small = _draft_logits(options, method, hidden=hidden, vocab=vocab, name=fields.name)
-    head = _model(
-        fields, method, target, inputs=(fuse, *extra), layers=layers, other_parameters=2 * hidden + small
-    )
-    note = "keys and values of accepted tokens are projected from the target's states beside the block; their flops are not counted"
+    head = _model(fields, method, target, inputs=(fuse, *extra), layers=layers, other_parameters=2 * hidden + small)
+    note = "flops that project accepted tokens' keys and values from the target's states are not counted"
     return head.model_copy(update={"block_size": fields.size("block_size"), "notes": (*head.notes, note)})
 
 
@@ -282,9 +288,7 @@ def _model(
         lm_head=Linear(name="lm_head", inputs=hidden, outputs=vocab),
         owns_lm_head=False,
         other_parameters=other_parameters,
-        precision=precision_of(
-            fields, layers, tied=False, quantization="bf16", kv_cache_dtype=None, side_file=None
-        ),
+        precision=precision_of(fields, layers, tied=False, quantization="bf16", kv_cache_dtype=None, side_file=None),
         notes=("embedding shared with the target",),
     )
 
@@ -296,20 +300,25 @@ def _vocab(fields: Fields, target: Model | None) -> int:
 def _same_hidden(fields: Fields, hidden: int, target: Model | None) -> None:
     if target is not None and target.hidden_size != hidden:
         raise InvalidInput(
-            f"{fields.name}: `hidden_size` must equal the target's {target.hidden_size} ({target.name}), got {hidden}; "
+            f"{fields.name}: `hidden_size` must equal the target's {target.hidden_size} ({target.name}), "
+            f"got {hidden}; "
             "pair the head with the model it was trained for"
         )
 
 
 def _target_hidden(fields: Fields, hidden: int, target: Model | None) -> int:
-    """Width of the fused hidden states: the config's `target_hidden_size`, else the target's, else the head's own."""
+    """Width of the fused hidden states: the config's `target_hidden_size`, else the target's, else the head's
+    own.
+    """
     named = fields.size_or_none("target_hidden_size")
     if target is None:
         return named or hidden
     if (named or hidden) != target.hidden_size:
         raise InvalidInput(
-            f"{fields.name}: `{'target_hidden_size' if named else 'hidden_size'}` must equal the target's hidden size "
-            f"{target.hidden_size} ({target.name}), got {named or hidden}; pair the head with the model it was trained for"
+            f"{fields.name}: `{'target_hidden_size' if named else 'hidden_size'}` must equal the target's "
+            "hidden size "
+            f"{target.hidden_size} ({target.name}), got {named or hidden}; pair the head with the model it "
+            "was trained for"
         )
     return target.hidden_size
 

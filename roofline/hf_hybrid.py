@@ -1,9 +1,10 @@
 """Layers of hybrids: most layers keep a fixed state per sequence, a few attend and grow a cache.
 
-Gated delta rule (Qwen3-Next, Qwen3.5): per value head a state of key size x value size; a token decays it, reads it with
-the key, adds an outer product and reads it with the query: 7 flops per entry. Mamba-2 (Nemotron-H): a state of head size
-x state size per head; a token decays it, adds an outer product and reads it: 5 flops per entry. A causal convolution over
-the last few tokens comes before either; its window of inputs is part of the state.
+Gated delta rule (Qwen3-Next, Qwen3.5): per value head a state of key size x value size; a token decays it,
+reads it with the key, adds an outer product and reads it with the query: 7 flops per entry. Mamba-2
+(Nemotron-H): a state of head size x state size per head; a token decays it, adds an outer product and reads
+it: 5 flops per entry. A causal convolution over the last few tokens comes before either; its window of inputs
+is part of the state.
 """
 
 from dataclasses import replace
@@ -22,12 +23,10 @@ MAMBA_FLOPS_PER_ENTRY = 5
 
 
 def delta_layers(fields: Fields, family: Family) -> tuple[Layer, ...]:
-    """Qwen3-Next and Qwen3.5: gated delta rule, with gated attention every `full_attention_interval` layers."""
+    """Qwen3-Next and Qwen3.5: gated delta rule, and gated attention in every n-th layer."""
     feed = _delta_feed(fields)
     return grouped(
-        _gated_attention_layer(fields, family, feed)
-        if kind == "full_attention"
-        else _delta_layer(fields, feed)
+        _gated_attention_layer(fields, family, feed) if kind == "full_attention" else _delta_layer(fields, feed)
         for kind in _delta_kinds(fields)
     )
 
@@ -49,18 +48,15 @@ def _delta_kinds(fields: Fields) -> tuple[str, ...]:
     kinds = fields.texts("layer_types")
     if not kinds:
         interval = fields.size("full_attention_interval")
-        return tuple(
-            "linear_attention" if (index + 1) % interval else "full_attention" for index in range(layers)
-        )
+        return tuple("linear_attention" if (index + 1) % interval else "full_attention" for index in range(layers))
     if len(kinds) != layers:
         raise InvalidInput(
-            f"{fields.name}: `layer_types` must have num_hidden_layers {layers} entries, got {len(kinds)}; correct config.json"
+            f"{fields.name}: `layer_types` must have num_hidden_layers {layers} entries, got {len(kinds)}; "
+            "correct config.json"
         )
     unknown = sorted(set(kinds) - {"linear_attention", "full_attention"})
     if unknown:
-        raise UnsupportedModel(
-            f"{fields.name}: layers of type {unknown[0]!r} (`layer_types`) are not computed"
-        )
+        raise UnsupportedModel(f"{fields.name}: layers of type {unknown[0]!r} (`layer_types`) are not computed")
     return kinds
 
 
@@ -73,11 +69,9 @@ def _delta_feed(fields: Fields) -> FeedForward:
             f"{fields.name}: dense layers between expert layers of a linear-attention model are not computed"
         )
     shared = dense(hidden, fields.size("shared_expert_intermediate_size"), name="shared_")
-    gate = Linear(
-        name="shared_gate", inputs=hidden, outputs=1, kind="ffn", shard="replicated", quantised=False
-    )
+    gate = Linear(name="shared_gate", inputs=hidden, outputs=1, kind="ffn", shard="replicated", quantised=False)
     shared = replace(shared, linears=(*shared.linears, gate), elementwise=shared.elementwise + 2 * hidden)
-    return routed(hidden, fields.size("moe_intermediate_size"), routing_of(fields), shared=shared)
+    return routed(hidden, fields.size("moe_intermediate_size"), routing=routing_of(fields), shared=shared)
 
 
 def _gated_attention_layer(fields: Fields, family: Family, feed: FeedForward) -> Layer:
@@ -91,7 +85,8 @@ def _delta_layer(fields: Fields, feed: FeedForward) -> Layer:
     key_dim, value_dim = fields.size("linear_key_head_dim"), fields.size("linear_value_head_dim")
     if value_heads % key_heads:
         raise InvalidInput(
-            f"{fields.name}: `linear_num_key_heads` must divide linear_num_value_heads {value_heads}, got {key_heads}; "
+            f"{fields.name}: `linear_num_key_heads` must divide linear_num_value_heads {value_heads}, got "
+            f"{key_heads}; "
             "correct config.json"
         )
     keys, values = key_heads * key_dim, value_heads * value_dim
@@ -118,12 +113,15 @@ def _delta_layer(fields: Fields, feed: FeedForward) -> Layer:
 
 
 def nemotron_layers(fields: Fields, family: Family) -> tuple[Layer, ...]:
-    """Nemotron-H: one mixer a layer, as `hybrid_override_pattern` spells it: M Mamba-2, * attention, E experts, - dense."""
+    """Nemotron-H: one mixer a layer, as `hybrid_override_pattern` spells it: M Mamba-2, * attention, E
+    experts, - dense.
+    """
     pattern = fields.value("hybrid_override_pattern")
     layers = fields.size("num_hidden_layers")
     if not isinstance(pattern, str) or len(pattern) != layers:
         raise InvalidInput(
-            f"{fields.name}: `hybrid_override_pattern` must spell one letter for each of {layers} layers, got {pattern!r}; "
+            f"{fields.name}: `hybrid_override_pattern` must spell one letter for each of {layers} layers, "
+            f"got {pattern!r}; "
             "correct config.json"
         )
     unknown = sorted(set(pattern) - set("M*E-"))
@@ -149,9 +147,7 @@ def _nemotron_layer(fields: Fields, family: Family, kind: str, window: int | Non
             elementwise_elements=4 * hidden + mixer.elementwise,
         )
     feed = (
-        _nemotron_experts(fields, hidden)
-        if kind == "E"
-        else _ungated(fields, hidden, fields.size("intermediate_size"))
+        _nemotron_experts(fields, hidden) if kind == "E" else _ungated(fields, hidden, fields.size("intermediate_size"))
     )
     return Layer(
         count=1,
@@ -168,13 +164,11 @@ def _ungated(fields: Fields, hidden: int, intermediate: int, name: str = "") -> 
 
 def _nemotron_experts(fields: Fields, hidden: int) -> FeedForward:
     if fields.count("moe_latent_size"):
-        raise UnsupportedModel(
-            f"{fields.name}: experts in a latent space (`moe_latent_size`) are not computed"
-        )
+        raise UnsupportedModel(f"{fields.name}: experts in a latent space (`moe_latent_size`) are not computed")
     shared_width = fields.count("n_shared_experts") * fields.count("moe_shared_expert_intermediate_size")
     shared = _ungated(fields, hidden, shared_width, "shared_") if shared_width else None
     routing = routing_of(fields, correction=True, gated=False)
-    return routed(hidden, fields.size("moe_intermediate_size"), routing, shared=shared)
+    return routed(hidden, fields.size("moe_intermediate_size"), routing=routing, shared=shared)
 
 
 def _mamba_layer(fields: Fields, hidden: int) -> Layer:
@@ -201,7 +195,9 @@ def _mamba_layer(fields: Fields, hidden: int) -> Layer:
 
 
 def _recurrence(entries: int, window: int, *, bits: int, flops: int) -> Recurrence:
-    """State of one layer and sequence; `state_bits` is the mean over recurrent entries and convolution inputs."""
+    """State of one layer and sequence; `state_bits` is the mean over recurrent entries and convolution
+    inputs.
+    """
     mean_bits = (entries * bits + window * CONVOLUTION_BITS) / (entries + window)
     return Recurrence(state_elements=entries + window, state_bits=mean_bits, flops_per_token=flops)
 

@@ -1,13 +1,15 @@
-"""The parts layers are made of: attention, feed-forward and expert matrices, and the numbers moved between them.
+"""The parts layers are made of: attention, feed-forward and expert matrices, and the numbers moved between
+them.
 
-`elementwise_elements` of a layer counts, per token, numbers read plus numbers written outside the matrix products and
-the attention kernel, each kernel fused the way serving engines fuse it:
+`elementwise_elements` of a layer counts, per token, numbers read plus numbers written outside the matrix
+products and the attention kernel, each kernel fused the way serving engines fuse it:
 
-- a norm reads and writes the hidden state (2 h); the two residual adds, fused into norms, read and write it once more (2 h each);
+- a norm reads and writes the hidden state (2 h); the two residual adds, fused into norms, read and write it
+  once more (2 h each);
 - the rotary embedding reads and writes query and key, a query-key norm does so again;
 - writing the cache reads and writes what is cached;
-- a gated activation reads two and writes one per intermediate entry, an ungated one reads one and writes one, for each
-  expert a token uses;
+- a gated activation reads two and writes one per intermediate entry, an ungated one reads one and writes one,
+  for each expert a token uses;
 - combining experts reads one hidden state per expert used and writes one;
 - an output gate of attention reads two and writes one per entry.
 """
@@ -23,7 +25,9 @@ from roofline.specs import Attention, Experts, Layer, Linear
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Shape of one grouped-query attention. `gated`: a gate as wide as the query comes out of the query matrix too."""
+    """Shape of one grouped-query attention. `gated`: a gate as wide as the query comes out of the query
+    matrix too.
+    """
 
     hidden: int
     heads: int
@@ -77,9 +81,7 @@ class Heads:
     def elementwise(self) -> int:
         """Rotary embedding, query-key norm, cache write, gate."""
         rotations = 1 if self.qk_norm == "none" else 2
-        return (
-            rotations * 2 * (self.query + self.key) + 2 * 2 * self.key + (3 * self.query if self.gated else 0)
-        )
+        return rotations * 2 * (self.query + self.key) + 2 * 2 * self.key + (3 * self.query if self.gated else 0)
 
 
 def heads_of(fields: Fields, family: Family, *, inputs: int | None = None) -> Heads:
@@ -91,7 +93,8 @@ def heads_of(fields: Fields, family: Family, *, inputs: int | None = None) -> He
     if head_dim is None:
         if hidden % heads:
             raise InvalidInput(
-                f"{fields.name}: `num_attention_heads` must divide hidden_size {hidden} where `head_dim` is not given, "
+                f"{fields.name}: `num_attention_heads` must divide hidden_size {hidden} where `head_dim` is "
+                "not given, "
                 f"got {heads}; correct one of the three in config.json"
             )
         head_dim = hidden // heads
@@ -121,9 +124,9 @@ def _has_bias(rule: str, fields: Fields) -> bool:
 class Latent:
     """Shape of one multi-head latent attention (DeepSeek-V2, arXiv 2405.04434).
 
-    The cache holds the compressed keys and values and the rotated part of the key, one copy for all heads. Decoding
-    multiplies queries into the compressed space (absorbed form); prefill expands keys and values instead. Both run
-    the weights of `kv_b` once per token.
+    The cache holds the compressed keys and values and the rotated part of the key, one copy for all heads.
+    Decoding multiplies queries into the compressed space (absorbed form); prefill expands keys and values
+    instead. Both run the weights of `kv_b` once per token.
     """
 
     hidden: int
@@ -148,9 +151,7 @@ class Latent:
         if self.query_rank is None:
             first = (
                 Linear(name="q", inputs=self.inputs, outputs=width),
-                Linear(
-                    name="kv_a", inputs=self.inputs, outputs=compressed, bias=self.bias, shard="replicated"
-                ),
+                Linear(name="kv_a", inputs=self.inputs, outputs=compressed, bias=self.bias, shard="replicated"),
             )
         else:
             rank = self.query_rank
@@ -167,9 +168,7 @@ class Latent:
         return (
             *first,
             Linear(name="kv_b", inputs=self.latent, outputs=self.heads * (self.nope + self.value)),
-            Linear(
-                name="o", inputs=self.heads * self.value, outputs=self.hidden, bias=self.bias, shard="row"
-            ),
+            Linear(name="o", inputs=self.heads * self.value, outputs=self.hidden, bias=self.bias, shard="row"),
         )
 
     def attention(self, window_tokens: int | None = None) -> Attention:
@@ -218,9 +217,7 @@ class FeedForward:
     elementwise: int = 0
 
 
-def dense(
-    hidden: int, intermediate: int, *, bias: bool = False, gated: bool = True, name: str = ""
-) -> FeedForward:
+def dense(hidden: int, intermediate: int, *, bias: bool = False, gated: bool = True, name: str = "") -> FeedForward:
     """An ordinary feed-forward part; `name` prefixes its matrices (`shared_` for a shared expert)."""
     up = Linear(
         name=f"{name}gate_up" if gated else f"{name}up",
@@ -245,9 +242,7 @@ class Routing:
     gated: bool = True
 
 
-def routed(
-    hidden: int, intermediate: int, routing: Routing, *, shared: FeedForward | None = None
-) -> FeedForward:
+def routed(hidden: int, intermediate: int, *, routing: Routing, shared: FeedForward | None = None) -> FeedForward:
     """Routed experts, and shared ones that every token passes."""
     one = dense(hidden, intermediate, bias=routing.expert_bias, gated=routing.gated)
     router = Linear(
@@ -264,21 +259,18 @@ def routed(
         linears=(router, *always),
         experts=Experts(count=routing.count, per_token=routing.per_token, linears=one.linears),
         other_parameters=routing.count if routing.correction else 0,
-        elementwise=routing.per_token * (one.elementwise + hidden)
-        + hidden
-        + (shared.elementwise if shared else 0),
+        elementwise=routing.per_token * (one.elementwise + hidden) + hidden + (shared.elementwise if shared else 0),
     )
 
 
-def routing_of(
-    fields: Fields, *, correction: bool = False, bias: bool = False, gated: bool = True
-) -> Routing:
-    """Expert counts under any of the names configs use; raises if a token uses more experts than there are."""
+def routing_of(fields: Fields, *, correction: bool = False, bias: bool = False, gated: bool = True) -> Routing:
+    """Expert counts under any name configs use; raises if a token uses more experts than there are."""
     count = fields.size("num_experts", "num_local_experts", "n_routed_experts")
     per_token = fields.size("num_experts_per_tok", "experts_per_token", "top_k_experts")
     if per_token > count:
         raise InvalidInput(
-            f"{fields.name}: `num_experts_per_tok` must be at most the number of experts {count}, got {per_token}; "
+            f"{fields.name}: `num_experts_per_tok` must be at most the number of experts {count}, got "
+            f"{per_token}; "
             "correct config.json"
         )
     return Routing(

@@ -1,4 +1,6 @@
-"""Which number format each part of a model is stored in: `quantization_config`, its side files, and overrides."""
+"""Which number format each part of a model is stored in: `quantization_config`, its side files, and
+overrides.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -41,7 +43,9 @@ _EXPERT_PLACES = ("mlp.experts.0", "feed_forward.experts.0", "block_sparse_moe.e
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A checkpoint's quantisation: one format, the modules left out of it, and what it says of head and cache."""
+    """A checkpoint's quantisation: one format, the modules left out of it, and what it says of head and
+    cache.
+    """
 
     weights: WeightFormat
     excluded: tuple[str, ...] = ()
@@ -58,16 +62,19 @@ def precision_of(
     kv_cache_dtype: str | None,
     side_file: Config | None,
 ) -> Precision:
-    """Formats of a model as served: the override where one is given, else what the checkpoint says, else 16 bits."""
+    """Formats of a model as served: the override where one is given, else what the checkpoint says, else 16
+    bits.
+    """
     plain = FP32 if quantization is not None and quantization.lower() in ("fp32", "float32") else BF16
     scheme = _chosen(fields, quantization, side_file)
     parts = {part: scheme.weights if scheme else plain for part in ("attention", "ffn", "experts")}
     lm_head = plain
     if scheme is not None:
+        _refuse_unknown_names(fields, layers, scheme)
         excluded = _Excluded(scheme.excluded)
         depth = sum(layer.count for layer in layers)
         for part, modules in _modules(layers).items():
-            if excluded.covers(part, modules, depth, name=fields.name):
+            if excluded.covers(part, modules, depth=depth, name=fields.name):
                 parts[part] = plain
         if scheme.covers_lm_head and not tied and not excluded.holds("lm_head"):
             lm_head = scheme.weights
@@ -89,7 +96,8 @@ def _chosen(fields: Fields, quantization: str | None, side_file: Config | None) 
     if quantization.lower() in OWN_CONFIG:
         if own is None:
             raise InvalidInput(
-                f"{fields.name}: quantization {quantization!r} needs a checkpoint whose config.json has a `quantization_config`; "
+                f"{fields.name}: quantization {quantization!r} needs a checkpoint whose config.json has a "
+                "`quantization_config`; "
                 "give that config or name a format such as fp8 or int4"
             )
         return own
@@ -110,7 +118,8 @@ def _own_scheme(fields: Fields, side_file: Config | None) -> Scheme | None:
 
 
 def scheme_of(config: Config, name: str) -> Scheme:
-    """Read a `quantization_config`, a `quantize_config.json`, a `quant_config.json` or a `hf_quant_config.json`.
+    """Read a `quantization_config`, a `quantize_config.json`, a `quant_config.json` or a
+    `hf_quant_config.json`.
 
     Raises `UnsupportedModel` for a method, or a mixture of formats, that is not computed.
     """
@@ -135,18 +144,14 @@ def scheme_of(config: Config, name: str) -> Scheme:
         "bitsandbytes": _bitsandbytes,
     }
     if method not in readers:
-        raise UnsupportedModel(
-            f"{name}: quantisation method {method or 'without `quant_method`'!r} is not computed"
-        )
+        raise UnsupportedModel(f"{name}: quantisation method {method or 'without `quant_method`'!r} is not computed")
     return readers[method](fields)
 
 
 def _integer_groups(fields: Fields) -> Scheme:
     """AWQ and GPTQ: a 16-bit scale and a zero point per group, stored for symmetric weights too."""
     if fields.value("dynamic"):
-        raise UnsupportedModel(
-            f"{fields.name}: formats that differ by module (`dynamic` of GPTQ) are not computed"
-        )
+        raise UnsupportedModel(f"{fields.name}: formats that differ by module (`dynamic` of GPTQ) are not computed")
     bits = fields.size("bits", "w_bit")
     group = fields.value("group_size", "q_group_size")
     group_size = group if isinstance(group, int) else None
@@ -179,7 +184,9 @@ def _hqq(fields: Fields) -> Scheme:
 
 
 def _block_fp8(fields: Fields) -> Scheme:
-    """FP8 with one 32-bit scale per block (DeepSeek, Qwen3-FP8), or per tensor or channel where no block is named."""
+    """FP8 with one 32-bit scale per block (DeepSeek, Qwen3-FP8), or per tensor or channel where no block is
+    named.
+    """
     block = fields.numbers("weight_block_size")
     area = 1
     for side in block:
@@ -194,7 +201,9 @@ def _mxfp4(fields: Fields) -> Scheme:
 
 
 def _bitsandbytes(fields: Fields) -> Scheme:
-    """8-bit rows, or 4-bit blocks of 64 with a 32-bit scale each (an 8-bit one, and one more per 256, if doubly quantised)."""
+    """8-bit rows, or 4-bit blocks of 64 with a 32-bit scale each (an 8-bit one, and one more per 256, if
+    doubly quantised).
+    """
     excluded = fields.texts("llm_int8_skip_modules")
     if fields.flag("load_in_8bit"):
         return Scheme(INT8, excluded)
@@ -217,10 +226,7 @@ def _modelopt(fields: Fields) -> Scheme:
 
 
 def _compressed_tensors(fields: Fields) -> Scheme:
-    groups = [
-        object_of(group, f"{fields.name}: `config_groups`")
-        for group in fields.section("config_groups").values()
-    ]
+    groups = [object_of(group, f"{fields.name}: `config_groups`") for group in fields.section("config_groups").values()]
     formats: list[WeightFormat] = []
     for group in groups:
         targets = Fields(group, fields.name, {}).texts("targets")
@@ -230,9 +236,7 @@ def _compressed_tensors(fields: Fields) -> Scheme:
             )
         formats.append(_group_format(Fields(group, fields.name, {})))
     if not formats or any(fmt != formats[0] for fmt in formats):
-        raise UnsupportedModel(
-            f"{fields.name}: `config_groups` with {len(formats)} different formats are not computed"
-        )
+        raise UnsupportedModel(f"{fields.name}: `config_groups` with {len(formats)} different formats are not computed")
     return Scheme(formats[0], fields.texts("ignore"), covers_lm_head=True, kv_bits=_scheme_kv_bits(fields))
 
 
@@ -266,14 +270,10 @@ def _scheme_kv_bits(fields: Fields) -> float | None:
         if bits is None:
             raise UnsupportedModel(f"{fields.name}: key-value cache format {found!r} is not computed")
         return bits
-    return float(
-        Fields(object_of(found, f"{fields.name}: `kv_cache_scheme`"), fields.name, {}).size("num_bits")
-    )
+    return float(Fields(object_of(found, f"{fields.name}: `kv_cache_scheme`"), fields.name, {}).size("num_bits"))
 
 
-def _kv_bits(
-    layers: Sequence[Layer], kv_cache_dtype: str | None, scheme: Scheme | None, plain: WeightFormat
-) -> float:
+def _kv_bits(layers: Sequence[Layer], kv_cache_dtype: str | None, scheme: Scheme | None, plain: WeightFormat) -> float:
     asked = (kv_cache_dtype or "auto").lower()
     if asked == "auto":
         return scheme.kv_bits if scheme is not None and scheme.kv_bits is not None else plain.bits_per_weight
@@ -281,9 +281,7 @@ def _kv_bits(
         return _per_head_bits(layers)
     if asked not in KV_BITS:
         allowed = ", ".join(sorted(("auto", *KV_BITS, *PER_HEAD_KV)))
-        raise InvalidInput(
-            f"kv_cache_dtype must be one of {allowed}, got {kv_cache_dtype!r}; name one of these"
-        )
+        raise InvalidInput(f"kv_cache_dtype must be one of {allowed}, got {kv_cache_dtype!r}; name one of these")
     return KV_BITS[asked]
 
 
@@ -308,6 +306,15 @@ def _modules(layers: Sequence[Layer]) -> dict[str, list[tuple[str, ...]]]:
     }
 
 
+def _refuse_unknown_names(fields: Fields, layers: Sequence[Layer], scheme: Scheme) -> None:
+    """State-space layers name their matrices alike whatever they are, so exclusions cannot be told apart."""
+    state_space = any(linear.name == "mamba_in" for layer in layers for linear in layer.linears)
+    if state_space and set(scheme.excluded) - {"lm_head"}:
+        raise UnsupportedModel(
+            f"{fields.name}: quantisation that leaves out parts of state-space layers is not computed"
+        )
+
+
 class _Excluded:
     """Modules a scheme leaves out: names, parts of names, globs, and regular expressions (`re:`)."""
 
@@ -323,14 +330,12 @@ class _Excluded:
         runs = (".".join(pieces[a:b]) for a in range(len(pieces)) for b in range(a + 1, len(pieces) + 1))
         if not self._names.isdisjoint(runs):
             return True
-        if any(
-            fnmatchcase(module, form) for glob in self._globs for form in (glob, f"{glob}.*", f"*.{glob}")
-        ):
+        if any(fnmatchcase(module, form) for glob in self._globs for form in (glob, f"{glob}.*", f"*.{glob}")):
             return True
         forms = (module, f"model.{module}", f"language_model.model.{module}")
         return any(match(expression, form) for expression in self._expressions for form in forms)
 
-    def covers(self, part: str, modules: list[tuple[str, ...]], depth: int, *, name: str) -> bool:
+    def covers(self, part: str, modules: list[tuple[str, ...]], *, depth: int, name: str) -> bool:
         """Whether all matrices of a part are left out; raises where some are and some are not."""
         if not (self._names or self._globs or self._expressions):
             return False
