@@ -10,7 +10,6 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model
 
 from roofline.calibration import Label
 from roofline.specs import Frozen, Gpu, Source
-from roofline.units import BYTES_PER_GIB
 
 KernelFamily = Literal[
     "gemm_32",
@@ -147,9 +146,9 @@ def _is_data_centre(gpu: Gpu) -> bool:
 
 
 class SchedulerTier(Frozen):
-    """Defaults on GPUs of at least `min_memory_gib`; names beginning like `except_gpus` go to the next tier."""
+    """Defaults on GPUs of at least `min_memory_bytes`; names beginning like `except_gpus` go to the next tier."""
 
-    min_memory_gib: NonNegativeFloat = 0.0
+    min_memory_bytes: NonNegativeFloat = 0.0
     except_gpus: tuple[str, ...] = ()
     max_batched_tokens: PositiveInt
     max_sequences: PositiveInt
@@ -174,17 +173,16 @@ class SchedulerDefaults(Frozen):
 
     def tier(self, gpu: Gpu) -> SchedulerTier:
         """The first tier, largest memory first, that the GPU reaches."""
-        memory_gib = gpu.memory_bytes / BYTES_PER_GIB
-        for tier in sorted(self.tiers, key=lambda one: -one.min_memory_gib):
+        for tier in sorted(self.tiers, key=lambda one: -one.min_memory_bytes):
             excepted = any(gpu.name.startswith(prefix) for prefix in tier.except_gpus)
-            if memory_gib >= tier.min_memory_gib and not excepted:
+            if gpu.memory_bytes >= tier.min_memory_bytes and not excepted:
                 return tier
-        raise AssertionError("the loader guarantees a tier for 0 GiB")
+        raise AssertionError("validated: the last tier takes every GPU")
 
     @model_validator(mode="after")
     def _has_a_last_tier(self) -> Self:
-        if not any(tier.min_memory_gib == 0.0 and not tier.except_gpus for tier in self.tiers):
-            raise ValueError("tiers must end with one for min_memory_gib = 0 without exceptions")
+        if not any(tier.min_memory_bytes == 0.0 and not tier.except_gpus for tier in self.tiers):
+            raise ValueError("tiers must include one for min_memory_bytes = 0 without exceptions")
         return self
 
 

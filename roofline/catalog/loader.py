@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from roofline.engines import CollectiveConstants, EngineProfile, KernelConstants
 from roofline.errors import InvalidInput, UnknownName
+from roofline.hf_catalogue import catalogue_file, catalogue_names
 from roofline.specs import Gpu, Source
 
 CATALOG = Path(__file__).parent
@@ -91,18 +92,12 @@ def collective_constants() -> tuple[CollectiveConstants, ...]:
 
 def model_names() -> tuple[str, ...]:
     """Names of the model configurations shipped with the catalogue."""
-    return tuple(sorted(path.stem for path in (CATALOG / "models").glob("*.json")))
+    return catalogue_names()
 
 
 def model_config_path(name: str) -> Path:
     """File of a shipped model configuration; `/` and `--` in names are alike, upper and lower case too."""
-    paths = {path.stem.lower(): path for path in (CATALOG / "models").glob("*.json")}
-    return _pick(
-        name.replace("/", "--"),
-        paths,
-        kind="model",
-        remedy="use one of `specdec list models` or give the path of a config.json",
-    )
+    return catalogue_file(name)[0]
 
 
 def read_toml(path: Path, *, kind: str) -> Table:
