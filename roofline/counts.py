@@ -176,10 +176,7 @@ def experts_touched(count: int, per_token: int, tokens: Amount, skew: float = 0.
         )
     else:
         shares = expert_shares(count, per_token, skew=skew)
-        with np.errstate(divide="ignore"):
-            survival = np.log1p(-shares)
-        exponents = np.where(new[..., None] > 0, new[..., None] * survival, 0.0)
-        touched = -np.expm1(exponents).sum(axis=-1)
+        touched = (1.0 - np.power(1.0 - shares, new[..., None])).sum(axis=-1)
     result = np.asarray(touched, dtype=float)
     return cast(Amount, result if new.ndim else float(result))
 

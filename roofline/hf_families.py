@@ -27,6 +27,11 @@ def has_experts(fields: Fields) -> bool:
 
 def decoder_layers(fields: Fields, family: Family) -> tuple[Layer, ...]:
     """Llama, Mistral, Mixtral, Qwen2/3 (MoE), Phi-3, Gemma-2/3, gpt-oss, MiniMax-M2, MiMo."""
+    if "num_experts" in family.handles and not has_experts(fields):
+        raise InvalidInput(
+            f"{fields.name}: the number of experts ({', '.join(f'`{key}`' for key in EXPERT_KEYS)}) is missing; "
+            "take config.json as published by the model's authors, complete"
+        )
     mixer = heads_of(fields, family)
     sinks = mixer.heads if fields.value("model_type") == "gpt_oss" else 0
     dense_part = (
