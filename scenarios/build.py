@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofline.calibration import Calibration, load_calibration
-from roofline.catalog import EngineProfile, engine, gpu, load_gpu_file
+from roofline.catalog import engine, gpu, load_gpu_file
 from roofline.cost import Deployment, TableSize, step_cost_table
 from roofline.efficiency import catalogue_calibration
+from roofline.engines import EngineProfile
 from roofline.errors import InvalidInput
 from roofline.hf_config import load_model, mtp_head
 from roofline.memory import MemoryAccount, memory_account
@@ -205,8 +206,9 @@ def proposer_of(speculation: Drafting) -> Proposer:
     """The simulator's proposer of a method."""
     if speculation.method in HEAD_METHODS:
         return HeadProposer()
+    fraction = speculation.proposal_fraction
     if speculation.method in MATCHING_METHODS:
-        return NgramProposer(match_fraction=speculation.proposal_fraction or 0.0)
+        return NgramProposer(match_fraction=1.0 if fraction is None else fraction)
     return DraftModelProposer() if speculation.method == "draft_model" else NoProposer()
 
 

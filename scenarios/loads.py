@@ -75,7 +75,7 @@ def load_points(scenario: Scenario, trace: Trace | None) -> tuple[LoadPoint, ...
         return _points("concurrency", values or [float(value) for value in SWEEP_CONCURRENCIES])
     if loads.rates_per_s:
         return _points("rate", list(loads.rates_per_s))
-    own_rate_per_s = trace.rate_per_s if trace is not None else _open(workload).rate_per_s
+    own_rate_per_s = own_load(scenario, trace)
     if own_rate_per_s is None:
         raise InvalidInput(
             "workload.rate_per_s is missing; give --rate 4 (the sweep goes from 0.25x to 4x of it) or the "
@@ -95,10 +95,15 @@ def _points(kind: Literal["rate", "concurrency"], values: list[float]) -> tuple[
     return tuple(LoadPoint(index, kind, value) for index, value in enumerate(sorted(set(values))))
 
 
-def _open(workload: object) -> OpenWorkload:
-    if not isinstance(workload, OpenWorkload):
-        raise InvalidInput("this workload has no arrival rate; use kind 'poisson' or 'gamma'")
-    return workload
+def own_load(scenario: Scenario, trace: Trace | None) -> float | None:
+    """The load the workload itself names: its rate, or its requests in flight; None where it names none."""
+    match scenario.workload:
+        case TraceWorkload():
+            return trace.rate_per_s if trace is not None else None
+        case OpenWorkload(rate_per_s=rate_per_s):
+            return rate_per_s
+        case ClosedWorkload(concurrency=concurrency):
+            return float(concurrency) if concurrency is not None else None
 
 
 def workload_at(scenario: Scenario, point: LoadPoint, *, trace: Trace | None, seed: int) -> Workload:

@@ -101,12 +101,6 @@ class Drafting(Frozen):
                 f"speculation.draft is missing for method {self.method!r}; give the draft's config.json with "
                 "--draft-config FILE or a name from `specdec list models`"
             )
-        if self.method in MATCHING_METHODS and self.proposal_fraction is None:
-            raise InvalidInput(
-                f"speculation.proposal_fraction is missing for method {self.method!r}; give the share of "
-                "rounds "
-                "in which a match is found (1.0 if your acceptance length counts rounds without one)"
-            )
         self._check_ranges()
         return self
 
@@ -203,7 +197,7 @@ class OpenWorkload(Frozen):
 
     kind: Literal["poisson", "gamma"] = "poisson"
     rate_per_s: PositiveFloat | None = Field(default=None, description="the sweep goes from 0.25x to 4x of it")
-    requests: PositiveInt = 2000
+    requests: PositiveInt = 4000
     burstiness: PositiveFloat = 1.0
     input_tokens: PositiveInt | Lengths | None = None
     output_tokens: PositiveInt | Lengths | None = None
@@ -225,7 +219,7 @@ class ClosedWorkload(Frozen):
 
     kind: Literal["closed"] = "closed"
     concurrency: PositiveInt | None = None
-    requests: PositiveInt = 2000
+    requests: PositiveInt = 4000
     input_tokens: PositiveInt | Lengths | None = None
     output_tokens: PositiveInt | Lengths | None = None
     prefix_hit_fraction: Fraction = 0.0
@@ -321,6 +315,7 @@ class Scenario(Frozen):
                 f"({hardware.tensor_parallel}), got "
                 f"{draft_parallel}; choose one of them"
             )
+        self._check_proposal_fraction()
         if self.loads.concurrencies and self.workload.kind != "closed":
             raise InvalidInput(
                 f"loads.concurrencies need workload.kind = 'closed', got {self.workload.kind!r}; use "
@@ -330,6 +325,23 @@ class Scenario(Frozen):
         if self.loads.rates_per_s and self.workload.kind == "closed":
             raise InvalidInput("loads.rates_per_s mean nothing in a closed loop; use loads.concurrencies")
         return self
+
+    def _check_proposal_fraction(self) -> None:
+        method, fraction = self.speculation.method, self.speculation.proposal_fraction
+        by_task = self.acceptance is not None and self.acceptance.task is not None
+        if method in MATCHING_METHODS and fraction is None and not by_task:
+            raise InvalidInput(
+                f"speculation.proposal_fraction is missing for method {method!r}; give the share of rounds "
+                "in which a "
+                "match is found (--proposal-fraction; 1.0 if your acceptance counts rounds without one as "
+                "rejections)"
+            )
+        if method in MATCHING_METHODS and by_task and fraction not in (None, 1.0):
+            raise InvalidInput(
+                f"speculation.proposal_fraction is {fraction:g}, but a task preset already counts rounds "
+                "without a match "
+                "as rejections; leave it out"
+            )
 
 
 # A scenario may point to the config.json of what the serve line only names.

@@ -36,7 +36,6 @@ class Advice:
     ranges: tuple[DraftRange, ...]
     batches: tuple[int, ...]
     speedups: FloatArray
-    context_tokens: int
 
     @property
     def largest(self) -> int:
@@ -69,7 +68,7 @@ def advise(arm: Arm, case: AcceptanceCase, *, context_tokens: int, max_draft_tok
         for column, batch in enumerate(batches):
             cost = round_cost(table, batch=batch, context_tokens=context_tokens, draft_tokens=drafts)
             speedups[drafts, column] = length / cost.ratio
-    return Advice(_ranges(speedups, batches), tuple(batches), speedups, context_tokens)
+    return Advice(_ranges(speedups, batches), tuple(batches), speedups)
 
 
 def _batches(largest: int) -> list[int]:

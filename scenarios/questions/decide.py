@@ -16,6 +16,7 @@ from scenarios.imports.serve_command import FlagReport, parse_serve_command
 from scenarios.loads import load_points, workload_at
 from scenarios.questions.advice import Advice, advise
 from scenarios.questions.assumptions import Assumption, assumptions_of
+from scenarios.questions.domain import domain_findings
 from scenarios.questions.load_run import LoadOutcome, decode_context_tokens
 from scenarios.questions.pool import Progress, run_loads
 from scenarios.questions.verdict import JudgedLoad, Verdict, Word, judge
@@ -39,6 +40,7 @@ class Decision:
     loads: tuple[LoadOutcome, ...]
     cases: tuple[AcceptanceCase, ...]
     draft_tokens: int
+    context_tokens: int
     advice: Advice | None
     memory: MemoryAccount
     window: DraftWindow | None
@@ -83,6 +85,9 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
     loads = run_loads(service, points, workers=workers, progress=progress)
     requests = workload_at(scenario, points[0], trace=service.trace, seed=0)
     context_tokens = decode_context_tokens(requests)
+    outside = tuple(
+        Assumption("assumed", f"extrapolated: {text}") for text in domain_findings(service, loads, requests)
+    )
     middle = service.cases[len(service.cases) // 2] if service.cases else None
     advice = None
     if middle is not None:
@@ -95,10 +100,11 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
         loads=loads,
         cases=service.cases,
         draft_tokens=service.draft_tokens,
+        context_tokens=context_tokens,
         advice=advice,
         memory=service.on.memory,
         window=_window(service, requests.prompt_tokens + requests.output_tokens),
-        assumptions=assumptions_of(service),
+        assumptions=(*assumptions_of(service), *outside),
         flags=parse_serve_command(scenario.serve).flags if scenario.serve else (),
         calibration=service.deployment.calibration,
         requests=len(requests),

@@ -275,9 +275,7 @@ class _Search:
         model = LengthAcceptance(length=length, at_draft_tokens=self.service.draft_tokens)
         arm = _speculating(self.service)
         speculating = _simulate(self.service, arm, self.workload, (model,), 0)
-        if self.metric == "throughput":
-            return speculating.throughput_tokens_per_s / self.plain.throughput_tokens_per_s
-        return self.plain.mean("tpot") / speculating.mean("tpot")
+        return paired_speedup([self.plain], [speculating], metric=self.metric).estimate
 
 
 def _next(tried: Sequence[tuple[float, float]]) -> float:

@@ -104,16 +104,23 @@ def _segments(loads: Sequence[JudgedLoad]) -> tuple[Segment, ...]:
 def crossing(loads: Sequence[JudgedLoad], before: JudgedLoad, after: JudgedLoad) -> Crossing:
     """Where the answer changes between two neighbouring loads.
 
-    Where the speed-up passes 1 between them, the load is interpolated (log load, log speed-up) and its interval
-    is where the ends of the speed-up's interval pass 1, looked for over all loads. Otherwise the change has another
-    cause (saturation, an SLO, a tie) and the two loads only bracket it.
+    Where the speed-up passes 1 between them, the load is interpolated (log load, log speed-up); beside a tie it is
+    where the end of the interval passes 1. The crossing's own interval is where both ends of the speed-up's
+    interval pass 1. Otherwise the change has another cause (saturation, an SLO) and the two loads bracket it.
     """
-    value = _unity(before.value, before.speedup, after.value, after.speedup)
+    words = {before.word, after.word}
+    falling = before.speedup > after.speedup
+    curve = "low" if words == {"ON", "TIE"} else "high" if words == {"OFF", "TIE"} else "speedup"
+    value = None
+    if words <= {"ON", "OFF", "TIE"}:
+        value = _unity(before.value, getattr(before, curve), after.value, getattr(after, curve))
     if value is None:
         return Crossing(math.sqrt(before.value * after.value), before.value, after.value, interpolated=False)
-    falling = before.speedup > after.speedup
-    earlier = _nearest_unity([(load.value, load.low if falling else load.high) for load in loads], value, "below")
-    later = _nearest_unity([(load.value, load.high if falling else load.low) for load in loads], value, "above")
+    carried = [load for load in loads if load.word != "SATURATED"]
+    pessimist = [(load.value, load.low) for load in carried]
+    optimist = [(load.value, load.high) for load in carried]
+    earlier = _nearest_unity(pessimist if falling else optimist, value, "below")
+    later = _nearest_unity(optimist if falling else pessimist, value, "above")
     return Crossing(value, min(value, earlier), max(value, later), interpolated=True)
 
 

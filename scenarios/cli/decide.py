@@ -1,0 +1,75 @@
+"""`specdec decide`: verdict, report, files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scenarios.cli.options import scenario_options, scenario_table
+
+if TYPE_CHECKING:
+    from scenarios.build import Service
+    from scenarios.questions.decide import Decision
+
+
+@click.command()
+@click.argument("scenario", required=False)
+@scenario_options
+@click.option("--out", metavar="DIR", help="Write result.json, loads.csv and two figures there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, nothing else.")
+@click.option("--explain", is_flag=True, help="Add the byte and FLOP account of one step, term by term.")
+@click.option("--workers", metavar="N", help="Processes; default: all cores. The result does not depend on it.")
+def command(scenario: str | None, **options: Any) -> int:
+    """Say whether speculative decoding pays, up to which load and with how many drafts.
+
+    SCENARIO is a TOML file or a preset's name (`specdec list presets`); options lie over it.
+    """
+    from scenarios.cli.progress import load_progress
+    from scenarios.files import scenario_from_dict
+
+    table, origin = scenario_table(scenario, options)
+    workers = _workers(options["workers"])
+    with load_progress(quiet=options["as_json"]) as progress:
+        from scenarios.build import build
+        from scenarios.questions.decide import decide_service
+
+        service = build(scenario_from_dict(table, origin=origin))
+        decision = decide_service(service, workers=workers, progress=progress)
+    _print(service, decision, as_json=options["as_json"], explain=options["explain"])
+    if options["out"]:
+        from scenarios.report.files import write_decision
+
+        write_decision(decision, Path(options["out"]))
+        click.echo(f"\nwritten to {options['out']}: result.json, loads.csv, two figures", err=options["as_json"])
+    return 4 if decision.saturated_everywhere else 0
+
+
+def _workers(text: str | None) -> int:
+    from roofline.errors import InvalidInput
+    from scenarios.questions.pool import available_workers
+
+    if text is None:
+        return available_workers()
+    if not text.isdigit() or int(text) < 1:
+        raise InvalidInput(f"--workers must be a whole number of at least 1, got {text!r}; leave it out for all cores")
+    return int(text)
+
+
+def _print(service: Service, decision: Decision, *, as_json: bool, explain: bool) -> None:
+    if as_json:
+        from scenarios.report.files import decision_json
+
+        sys.stdout.write(decision_json(decision))
+        return
+    from scenarios.report.decision_text import decision_text
+
+    head, _, rest = decision_text(decision).partition("\n")
+    click.echo(click.style(head, bold=True))
+    click.echo(rest)
+    if explain:
+        from scenarios.report.explain import explain_lines
+
+        click.echo("\n" + "\n".join(explain_lines(service, decision)))

@@ -1,0 +1,69 @@
+"""One arm at one load: what happens to every request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from roofline.errors import InvalidInput
+from scenarios import notation
+from scenarios.build import build
+from scenarios.loads import LoadPoint, load_points, own_load, workload_at
+from scenarios.schema import Scenario
+from simulator.replica import Speculation, simulate
+from simulator.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class OneRun:
+    """A result with the question that led to it."""
+
+    scenario: Scenario
+    arm: Literal["on", "off"]
+    point: LoadPoint
+    result: Result
+
+
+def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: str | None = None) -> OneRun:
+    """Simulate one arm at one load; `at` is a load, or a multiple of the workload's own like `2x`.
+
+    Raises
+    ------
+    InvalidInput
+        The speculating arm has no acceptance, or speculates nothing.
+    """
+    service = build(scenario)
+    chosen = service.off if arm == "off" else service.on
+    if chosen is None:
+        raise InvalidInput("speculation.method is 'none', so there is no speculating arm; use --arm off")
+    if arm == "on" and not service.cases:
+        raise InvalidInput(
+            "acceptance is missing and none is invented; give --acceptance-length 2.4@3, --alpha, "
+            "--per-position or "
+            "--task, or ask `specdec decide` for the break-even"
+        )
+    points = load_points(scenario, service.trace)
+    value = _load(at, own_load(scenario, service.trace) or points[0].value)
+    point = LoadPoint(0, points[0].kind, value)
+    case = service.cases[len(service.cases) // 2] if service.cases else None
+    result = simulate(
+        workload_at(scenario, point, trace=service.trace, seed=0),
+        costs=chosen.costs,
+        limits=chosen.limits,
+        speculation=Speculation(
+            proposer=chosen.proposer,
+            policy=chosen.policy,
+            acceptance=case.models if case is not None and arm == "on" else (),
+        ),
+        seed=scenario.run.seed,
+    )
+    return OneRun(scenario=scenario, arm=arm, point=point, result=result)
+
+
+def _load(at: str | None, own: float) -> float:
+    if at is None:
+        return own
+    value = notation.finite(at.removesuffix("x"), field="--at", example="4 or 2x")
+    if value <= 0:
+        raise InvalidInput(f"--at must be above 0, got {at}; write it like 4 or 2x")
+    return value * own if at.endswith("x") else value

@@ -1,0 +1,211 @@
+"""The verdict in plain words: headline, intervals of load, why, margin, K, costs."""
+
+from __future__ import annotations
+
+from scenarios.questions.decide import Decision
+from scenarios.questions.load_run import LoadOutcome
+from scenarios.questions.verdict import Crossing, Segment
+from scenarios.report.words import gib, load_text, number, paragraph, percent
+
+
+def headline(decision: Decision) -> str:
+    """One line: the verdict with its loads and K."""
+    acceptance = decision.scenario.acceptance
+    task = acceptance.task if acceptance is not None else None
+    answer = _answer(decision)
+    return answer if task is None else f"{answer}, if drafts are accepted as published for task {task!r} (p10 to p90)"
+
+
+def _answer(decision: Decision) -> str:
+    verdict, kind = decision.verdict, decision.loads[0].point.kind
+    first, last = decision.loads[0].point.value, decision.loads[-1].point.value
+    paying = [segment for segment in verdict.segments if segment.word == "ON"]
+    k = _k_text(decision)
+    match verdict.headline:
+        case "ON":
+            end = paying[0].ends
+            if end is not None:
+                return f"ON at every load that can be carried, up to {_at(end, kind)}, {k}"
+            return f"ON at every load asked ({load_text(first, kind)} to {load_text(last, kind)}), {k}"
+        case "ON below" | "ON above":
+            edge = paying[0].ends if verdict.headline == "ON below" else paying[0].begins
+            return f"{verdict.headline} {_at(edge, kind)}, {k}"
+        case "ON between" | "ON in parts":
+            parts = " and ".join(_between(segment, kind, (first, last)) for segment in paying)
+            return f"ON {parts}, {k}"
+        case "OFF":
+            return f"OFF at every load asked ({load_text(first, kind)} to {load_text(last, kind)})"
+        case "SATURATED":
+            return f"SATURATED: no load from {load_text(first, kind)} on can be carried, with or without speculation"
+        case _:
+            return _cannot_say(decision)
+
+
+def _k_text(decision: Decision) -> str:
+    by_batch = decision.scenario.speculation.draft_tokens_by_batch
+    return "K by batch size" if by_batch else f"K = {decision.draft_tokens}"
+
+
+def _cannot_say(decision: Decision) -> str:
+    if decision.cases:
+        return "CANNOT SAY: the answer depends on what is inside the intervals below"
+    known = [load for load in decision.loads if load.break_even.kind == "at"]
+    if not known:
+        return "CANNOT SAY without an acceptance length"
+    texts = [f"AL > {load.break_even.length:.2f} at {load.point.text}" for load in (known[0], known[-1])]
+    at = f"@{decision.draft_tokens}"
+    return (
+        f"CANNOT SAY without an acceptance length: pays if {' and if '.join(dict.fromkeys(texts))} (AL{at}, "
+        "bonus included)"
+    )
+
+
+def _at(crossing: Crossing | None, kind: str) -> str:
+    if crossing is None:
+        return "the end of the sweep"
+    low, high = (f"{end:.3g}" if kind == "rate" else f"{end:.0f}" for end in (crossing.low, crossing.high))
+    return f"{load_text(crossing.value, kind)} ({low} to {high})"
+
+
+def _between(segment: Segment, kind: str, ends: tuple[float, float]) -> str:
+    begins = segment.begins.value if segment.begins is not None else ends[0]
+    stops = segment.ends.value if segment.ends is not None else ends[1]
+    return f"between {load_text(begins, kind)} and {load_text(stops, kind)}"
+
+
+def interval_lines(decision: Decision) -> list[str]:
+    """One line per run of loads with one answer."""
+    kind = decision.loads[0].point.kind
+    lines: list[str] = []
+    for segment in decision.verdict.segments:
+        inside = [load for load in decision.loads if segment.first <= load.point.value <= segment.last]
+        begins = load_text(segment.begins.value, kind) if segment.begins is not None else None
+        ends = load_text(segment.ends.value, kind) if segment.ends is not None else None
+        span = f"{begins} to {ends}" if begins and ends else f"above {begins}" if begins else None
+        span = span or (f"below {ends}" if ends else "all loads")
+        lines.append(f"  {span:<26}{segment.word:<12}{_reasons(inside)}")
+    return lines
+
+
+def _reasons(loads: list[LoadOutcome]) -> str:
+    found = [(load, load.middle) for load in loads if load.middle is not None]
+    if not found:
+        return "no acceptance given"
+    if all(case.word == "SATURATED" for _, case in found):
+        span = _span([case.speedup_throughput.estimate for _, case in found])
+        return f"neither arm keeps up; throughput with speculation is {span} times that without"
+    texts = [f"tokens come {_span([case.speedup_tpot.estimate for _, case in found])} times as fast"]
+    for reason in dict.fromkeys(case.reason for _, case in found):
+        where = [load.point.text for load, case in found if case.reason == reason]
+        if "only" in reason or "both" in reason:
+            places = where[0] if len(where) == 1 else f"{where[0]} to {where[-1]}"
+            texts.append(f"{reason.split('; ')[-1]} at {places}")
+        elif "interval" in reason:
+            texts.append(reason)
+    return "; ".join(texts)
+
+
+def _span(values: list[float]) -> str:
+    first, last = f"{values[0]:.2f}", f"{values[-1]:.2f}"
+    return first if first == last else f"{first} to {last}"
+
+
+def reference_load(decision: Decision) -> LoadOutcome:
+    """The load to explain: the last that pays, else the first."""
+    paying = [load for load in decision.loads if load.middle is not None and load.middle.word == "ON"]
+    return paying[-1] if paying else decision.loads[0]
+
+
+def why_lines(decision: Decision) -> list[str]:
+    """R against AL at a low and at the decisive load, the margin, the crossover."""
+    loads = list(dict.fromkeys([decision.loads[0].point.index, reference_load(decision).point.index]))
+    lines: list[str] = []
+    for index in loads:
+        load = decision.loads[index]
+        split = load.round
+        gained = f" and yields {load.middle.on.acceptance_length:.2f} tokens (AL)" if load.middle else ""
+        lines += paragraph(
+            "Why" if index == loads[0] else "",
+            f"At {load.point.text} the batch is about {split.batch}; a round with K = {split.draft_tokens} "
+            "takes "
+            f"R = {split.ratio:.2f} plain steps (verify {split.verify:.2f} + draft {split.draft:.2f} + host "
+            f"{split.host:.2f}){gained}. It pays while AL > R.",
+        )
+    return lines + margin_lines(decision)
+
+
+def margin_lines(decision: Decision) -> list[str]:
+    """How far the acceptance length may fall before the answer flips, at the ends and at the decisive load."""
+    loads = {load.point.index: load for load in (decision.loads[0], reference_load(decision))}
+    carried = [load for load in decision.loads if load.middle is None or load.middle.word != "SATURATED"]
+    loads.update({load.point.index: load for load in carried[-1:]})
+    texts: list[str] = []
+    for load in (loads[index] for index in sorted(loads)):
+        match load.break_even.kind:
+            case "at":
+                texts.append(f"{load.break_even.length:.2f} at {load.point.text}")
+            case "never":
+                texts.append(f"above {decision.draft_tokens + 1} (never) at {load.point.text}")
+            case _:
+                texts.append(f"1 (always) at {load.point.text}")
+    assumed = ""
+    if decision.cases:
+        middle = decision.cases[len(decision.cases) // 2]
+        assumed = f"; assumed is {middle.length(decision.draft_tokens):.2f}"
+    return paragraph(
+        "Margin",
+        f"Speculation breaks even with plain decoding at an AL@{decision.draft_tokens} of {', '.join(texts)}{assumed}.",
+    )
+
+
+def advice_lines(decision: Decision) -> list[str]:
+    """K by batch size, in words and as engine JSON."""
+    advice = decision.advice
+    if advice is None:
+        return []
+    parts = [
+        f"batch {item.first}{f'-{item.last}' if item.last > item.first else ''}: "
+        + (f"K = {item.draft_tokens}" if item.draft_tokens else "off")
+        + (f" ({item.speedup:.2f}x)" if item.draft_tokens else "")
+        for item in advice.ranges
+    ]
+    lines = paragraph("Best K", f"{'; '.join(parts)} (at a context of {decision.context_tokens:,} tokens).")
+    return [*lines, f"{'':<12}{advice.engine_json()}"]
+
+
+def cost_lines(decision: Decision) -> list[str]:
+    """Memory and cache that speculation takes, the draft's window, the objectives."""
+    memory = decision.memory
+    lost = memory.kv_tokens_lost
+    tensor = decision.scenario.hardware.tensor_parallel
+    lines = paragraph(
+        "Costs",
+        f"The draft holds {gib(memory.draft_weights_bytes)} of weights per GPU ({tensor} "
+        f"GPU{'s' * (tensor > 1)}) and "
+        f"{number(memory.draft_kv_bytes_per_token)} bytes of cache per token; the KV cache shrinks by "
+        f"{lost:,} tokens "
+        f"({percent(lost / max(1, memory.kv_tokens_without_draft))}) to {memory.kv_tokens:,}.",
+    )
+    if decision.window is not None:
+        lines += paragraph(
+            "Window",
+            f"The draft sees {decision.window.window_tokens:,} tokens, and "
+            f"{percent(decision.window.requests_beyond_fraction)} of the requests grow longer: beyond the "
+            "window its "
+            "drafts count as rejected and are still paid for.",
+        )
+    return lines + slo_lines(decision)
+
+
+def slo_lines(decision: Decision) -> list[str]:
+    """The highest load at which each arm meets the objectives."""
+    if not decision.scenario.slo:
+        return []
+    plain = [load.point.text for load in decision.loads if load.off.meets_slo]
+    texts = [f"plain decoding {'up to ' + plain[-1] if plain else 'at no load asked'}"]
+    if decision.cases:
+        speculating = [load.point.text for load in decision.loads if load.middle and load.middle.on.meets_slo]
+        texts.append(f"speculation {'up to ' + speculating[-1] if speculating else 'at no load asked'}")
+    return paragraph(
+        "SLO", f"{', '.join(decision.scenario.slo)} met by {', by '.join(texts)} (of the loads simulated)."
+    )

@@ -1,0 +1,75 @@
+"""Numbers and names as a report writes them; nothing here is computed with."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+
+from roofline.units import gib_from_bytes, ms_from_seconds
+
+WIDTH = 118
+SECONDS_FROM_S = 10.0
+
+
+def load_text(value: float, kind: str) -> str:
+    """A load with its unit."""
+    return f"{value:.3g} req/s" if kind == "rate" else f"{value:.0f} in flight"
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands separated, a dash where there is none."""
+    if not math.isfinite(value):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def milliseconds(value_s: float) -> str:
+    """Milliseconds in a table cell; whole seconds from ten on."""
+    if math.isfinite(value_s) and value_s >= SECONDS_FROM_S:
+        return f"{value_s:,.0f} s"
+    return number(ms_from_seconds(value_s))
+
+
+def gib(count_bytes: float) -> str:
+    """GiB with one decimal."""
+    return f"{gib_from_bytes(count_bytes):.1f} GiB"
+
+
+def percent(fraction: float) -> str:
+    """A share as percent."""
+    if not math.isfinite(fraction):
+        return "-"
+    return f"{100 * fraction:.0f} %" if fraction == 0 or fraction >= 0.0995 else f"{100 * fraction:.1f} %"
+
+
+def speedup(estimate: float, low: float, high: float) -> str:
+    """A ratio with its interval, `1.42 (1.38-1.46)`."""
+    if not math.isfinite(estimate):
+        return "-"
+    if low <= 0.0 or not math.isfinite(high):
+        return f"{estimate:.2f}"
+    return f"{estimate:.2f} ({low:.2f}-{high:.2f})"
+
+
+def paragraph(title: str, text: str) -> list[str]:
+    """A titled paragraph, wrapped and indented under its title."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=f"{title:<12}",
+        subsequent_indent=" " * 12,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def grid(header: list[str], rows: list[list[str]], *, left: int = 2) -> list[str]:
+    """Aligned columns, the first `left` of them to the left."""
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in [header, *rows]
+    ]
