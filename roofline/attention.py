@@ -1,4 +1,4 @@
-"""Attention of a pass: what depends on contexts. Bytes of cache read once per sequence, arithmetic per (row, token) pair."""
+"""Attention of a pass: what depends on contexts. Cache bytes per sequence, arithmetic per (row, token) pair."""
 
 from dataclasses import dataclass
 
@@ -51,8 +51,7 @@ def attention_classes(model: Model, tensor: int = 1) -> tuple[AttentionClass, ..
             * model.precision.kv_bits
             / BITS_PER_BYTE,
             flops_per_pair=sum(count * spec.flops_per_pair for count, spec in members) / tensor,
-            prefill_flops_per_pair=sum(count * spec.prefill_flops_per_pair for count, spec in members)
-            / tensor,
+            prefill_flops_per_pair=sum(count * spec.prefill_flops_per_pair for count, spec in members) / tensor,
         )
         for window, members in sorted(groups.items())
     )
@@ -78,12 +77,7 @@ def seen_pairs(context_tokens: ArrayLike, new_tokens: ArrayLike, window_tokens: 
 def state_bytes_per_sequence(model: Model, tensor: int = 1) -> float:
     """Fixed state of recurrent layers on one GPU: read and written once per pass."""
     return sum(
-        2.0
-        * layer.count
-        * layer.recurrence.state_elements
-        * layer.recurrence.state_bits
-        / BITS_PER_BYTE
-        / tensor
+        2.0 * layer.count * layer.recurrence.state_elements * layer.recurrence.state_bits / BITS_PER_BYTE / tensor
         for layer in model.layers
         if layer.recurrence is not None
     )
@@ -103,8 +97,7 @@ def attention_coefficients(model: Model, shard: Shard) -> dict[str, object]:
         "kv_s_per_token": kv_bytes / decode.bytes_per_s,
         "decode_s_per_pair": np.array([group.flops_per_pair for group in classes]) / decode.flops_per_s,
         "prefill_kv_s_per_token": kv_bytes / prefill.bytes_per_s,
-        "prefill_s_per_pair": np.array([group.prefill_flops_per_pair for group in classes])
-        / prefill.flops_per_s,
+        "prefill_s_per_pair": np.array([group.prefill_flops_per_pair for group in classes]) / prefill.flops_per_s,
         "state_s_per_sequence": state_bytes_per_sequence(model, shard.tensor) / elementwise.bytes_per_s,
         "decode_base_s": layers * decode.overhead_s,
         "prefill_base_s": layers * prefill.overhead_s,

@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 
 from roofline.errors import InvalidInput, OutsideDomain
-from roofline.specs import DType, Frozen, Source
+from roofline.specs import Frozen, Source
 
 SCHEMA_VERSION = 1
 Label = Literal["measured", "calibrated", "catalogue", "assumed"]
@@ -24,7 +24,7 @@ OperatorClass = Literal["gemm", "moe_gemm", "lm_head", "attention_decode", "atte
 
 
 class Knot(Frozen):
-    """From `rows` rows on, until the next knot, the library picks another kernel, whose joined time is `factor` times the curve."""
+    """From `rows` on, until the next knot, the library picks a kernel whose joined time is `factor` times the curve."""
 
     rows: PositiveInt
     factor: PositiveFloat
@@ -219,9 +219,7 @@ def load_calibration(path: Path) -> Calibration:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InvalidInput(
-            f"calibration {path}: cannot be read ({error.strerror}); give a readable file"
-        ) from error
+        raise InvalidInput(f"calibration {path}: cannot be read ({error.strerror}); give a readable file") from error
     except json.JSONDecodeError as error:
         raise InvalidInput(
             f"calibration {path}: not JSON at line {error.lineno}; refit it with `specdec calibrate fit`"
@@ -237,6 +235,4 @@ def load_calibration(path: Path) -> Calibration:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(
-            f"calibration {path}: field {field!r}: {first['msg']}; refit or correct it"
-        ) from error
+        raise InvalidInput(f"calibration {path}: field {field!r}: {first['msg']}; refit or correct it") from error

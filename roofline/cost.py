@@ -133,16 +133,13 @@ def _forward_costs(model: Model, shard: Shard, max_tokens: int, *, rows: int) ->
         logits_s=_total([operator.seconds for operator in logits], rows + 1),
         trunk_bytes=moving * _total([operator.hbm_bytes for operator in trunk], max_tokens + 1),
         trunk_flops=_total([operator.flops for operator in trunk], max_tokens + 1),
-        logits_bytes=(np.arange(rows + 1) > 0)
-        * _total([operator.hbm_bytes for operator in logits], rows + 1),
+        logits_bytes=(np.arange(rows + 1) > 0) * _total([operator.hbm_bytes for operator in logits], rows + 1),
         logits_flops=_total([operator.flops for operator in logits], rows + 1),
         **attention_coefficients(model, shard),  # type: ignore[arg-type] # one dict keeps the names in one place
     )
 
 
-def _draft_forward_costs(
-    draft: Model, deployment: Deployment, *, size: TableSize, work: DraftWork
-) -> ForwardCosts:
+def _draft_forward_costs(draft: Model, deployment: Deployment, *, size: TableSize, work: DraftWork) -> ForwardCosts:
     extra_tokens = int(_extra_tokens(work, size.max_draft_tokens).max())
     return _forward_costs(
         draft,
@@ -259,9 +256,7 @@ def round_cost(table: StepCostTable, *, batch: int, context_tokens: int, draft_t
             f"draft_tokens must be in 0..{table.max_draft_tokens}, got {draft_tokens}; tabulate more draft tokens"
         )
     host_s = table.step_host_s + table.host_per_sequence_s * batch
-    plain_s = (
-        _decode_pass_s(table.target, batch, 1, context_tokens) + float(table.sample_plain_s[batch]) + host_s
-    )
+    plain_s = _decode_pass_s(table.target, batch, 1, context_tokens) + float(table.sample_plain_s[batch]) + host_s
     if draft_tokens == 0:
         return RoundCost(plain_s, plain_s - host_s, 0.0, host_s)
     rows = batch * (draft_tokens + 1)
@@ -284,12 +279,8 @@ def _decode_attention_s(costs: ForwardCosts, batch: int, rows_each: int, context
     """Attention of `batch` equal sequences with `rows_each` new rows: each cache read once, every pair computed."""
     read_s = pair_s = 0.0
     for index, window in enumerate(costs.window_tokens):
-        read_s += (
-            costs.kv_s_per_token[index] * batch * int(seen_tokens(context_tokens, rows_each, int(window)))
-        )
-        pair_s += (
-            costs.decode_s_per_pair[index] * batch * int(seen_pairs(context_tokens, rows_each, int(window)))
-        )
+        read_s += costs.kv_s_per_token[index] * batch * int(seen_tokens(context_tokens, rows_each, int(window)))
+        pair_s += costs.decode_s_per_pair[index] * batch * int(seen_pairs(context_tokens, rows_each, int(window)))
     return float(joined_s(read_s, pair_s, costs.decode_p or None)) + costs.decode_base_s
 
 
@@ -319,8 +310,4 @@ def _draft_s(table: StepCostTable, *, batch: int, context_tokens: int, draft_tok
         seen = batch * min(context_tokens + rows_each, int(window) or context_tokens + rows_each)
         later_read_s += costs.kv_s_per_token[index] * seen
         later_pair_s += costs.decode_s_per_pair[index] * seen
-    return (
-        total_s
-        + first_pass_s
-        + later_passes * float(joined_s(later_read_s, later_pair_s, costs.decode_p or None))
-    )
+    return total_s + first_pass_s + later_passes * float(joined_s(later_read_s, later_pair_s, costs.decode_p or None))

@@ -91,9 +91,7 @@ def _kv_bytes_per_token(model: Model, tensor: int) -> float:
 
 
 def _workspace_bytes(model: Model, tensor: int, tokens: int, logit_rows: int) -> float:
-    widest = max(
-        (linear.outputs for layer in model.layers for linear in layer.linears), default=model.hidden_size
-    )
+    widest = max((linear.outputs for layer in model.layers for linear in layer.linears), default=model.hidden_size)
     activations = tokens * (2 * model.hidden_size + 2 * widest / tensor) * model.precision.activation_bytes
     return activations + 4.0 * logit_rows * model.lm_head.outputs
 

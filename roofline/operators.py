@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roofline.calibration import Calibration, OperatorFit
-from roofline.counts import experts_touched, weight_bytes
+from roofline.counts import experts_touched, linear_format, weight_bytes
 from roofline.specs import Gpu, Layer, Linear, Model, WeightFormat
 from roofline.units import BITS_PER_BYTE
 
@@ -113,15 +113,11 @@ def logits_operators(model: Model, rows: ArrayLike, shard: Shard) -> Iterator[Op
     hbm_bytes, flops = _matrix_counts(
         head, fmt, count, tensor=shard.tensor, activation_bytes=model.precision.activation_bytes
     )
-    seconds = operator_s(
-        fit, hbm_bytes, _tiled(flops, count, fit), cached=_fits_cache(model, shard), rows=count
-    )
+    seconds = operator_s(fit, hbm_bytes, _tiled(flops, count, fit), cached=_fits_cache(model, shard), rows=count)
     yield OperatorCost("lm_head", "logits", hbm_bytes, flops, np.where(count > 0, seconds, 0.0), 1)
     if shard.tensor > 1:
         link = shard.calibration.collective(shard.tensor)
-        moved_bytes = (
-            count * head.outputs * model.precision.activation_bytes * (shard.tensor - 1) / shard.tensor
-        )
+        moved_bytes = count * head.outputs * model.precision.activation_bytes * (shard.tensor - 1) / shard.tensor
         seconds = link.latency_s + moved_bytes / link.bytes_per_s
         zero = np.zeros_like(count)
         yield OperatorCost("logits_gather", "collective", zero, zero, np.where(count > 0, seconds, 0.0), 1)
@@ -152,8 +148,7 @@ def _matrix_counts(
     inputs = linear.inputs / (cut if linear.shard == "row" else 1)
     outputs = linear.outputs / (cut if linear.shard == "column" else 1)
     hbm_bytes = (
-        linear.weights / cut * fmt.bits_per_weight / BITS_PER_BYTE
-        + tokens * (inputs + outputs) * activation_bytes
+        linear.weights / cut * fmt.bits_per_weight / BITS_PER_BYTE + tokens * (inputs + outputs) * activation_bytes
     )
     return hbm_bytes, 2.0 * tokens * linear.weights / cut
 
@@ -161,7 +156,7 @@ def _matrix_counts(
 def _linear_cost(
     linear: Linear, layers: int, tokens: FloatArray, *, model: Model, shard: Shard, cached: bool
 ) -> OperatorCost:
-    fmt = model.precision.attention if linear.kind == "attention" else model.precision.ffn
+    fmt = linear_format(model, linear)
     fit = shard.calibration.operator("gemm", fmt.name)
     hbm_bytes, flops = _matrix_counts(
         linear, fmt, tokens, tensor=shard.tensor, activation_bytes=model.precision.activation_bytes
@@ -177,15 +172,11 @@ def _experts_cost(layer: Layer, tokens: FloatArray, *, model: Model, shard: Shar
     assert experts is not None
     fmt = model.precision.experts
     fit = shard.calibration.operator("moe_gemm", fmt.name)
-    touched = np.asarray(
-        experts_touched(experts.count, experts.per_token, tokens, skew=shard.routing_skew), float
-    )
+    touched = np.asarray(experts_touched(experts.count, experts.per_token, tokens, skew=shard.routing_skew), float)
     bytes_each = experts.weights_each * fmt.bits_per_weight / BITS_PER_BYTE
     rows = tokens * experts.per_token
     activation_elements = sum(linear.inputs + linear.outputs for linear in experts.linears)
-    hbm_bytes = (
-        touched * bytes_each + rows * activation_elements * model.precision.activation_bytes
-    ) / shard.tensor
+    hbm_bytes = (touched * bytes_each + rows * activation_elements * model.precision.activation_bytes) / shard.tensor
     flops = 2.0 * rows * experts.weights_each / shard.tensor
     seconds = np.where(tokens > 0, operator_s(fit, hbm_bytes, flops), 0.0)
     return OperatorCost(
@@ -215,11 +206,13 @@ def _elementwise_cost(layer: Layer, tokens: FloatArray, *, model: Model, shard: 
 
 
 def _all_reduce_cost(layer: Layer, tokens: FloatArray, *, model: Model, shard: Shard) -> OperatorCost:
-    """Two all-reduces per layer: after the mixer and after the feed-forward part."""
+    """One all-reduce after each part of a layer that ends in row-cut matrices: the mixer, the feed-forward part."""
     link = shard.calibration.collective(shard.tensor)
     message_bytes = tokens * model.hidden_size * model.precision.activation_bytes
     travelled_bytes = 2.0 * (shard.tensor - 1) / shard.tensor * message_bytes
     seconds = np.where(tokens > 0, link.latency_s + travelled_bytes / link.bytes_per_s, 0.0)
-    calls = 2 * layer.count
+    row_cut = {linear.kind for linear in layer.linears if linear.shard == "row"}
+    parts = int("attention" in row_cut) + int("ffn" in row_cut or layer.experts is not None)
+    calls = parts * layer.count
     zero = np.zeros_like(tokens)
     return OperatorCost("all_reduce", "collective", zero, zero, calls * seconds, calls)

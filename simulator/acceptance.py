@@ -5,9 +5,9 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from roofline.speculation import alpha_from_length
 
 from roofline.errors import InvalidInput
-from roofline.speculation import alpha_from_length
 
 FloatArray = NDArray[np.float64]
 
@@ -29,9 +29,7 @@ class IidAcceptance:
     def __post_init__(self) -> None:
         """Refuse what is no probability."""
         if not 0.0 <= self.alpha <= 1.0:
-            raise InvalidInput(
-                f"alpha must be in 0..1, got {self.alpha}; give the share of accepted drafts per token"
-            )
+            raise InvalidInput(f"alpha must be in 0..1, got {self.alpha}; give the share of accepted drafts per token")
 
     def conditional(self, max_draft_tokens: int) -> FloatArray:
         """Alpha at every position."""
@@ -61,8 +59,8 @@ class PerPositionAcceptance:
         """c_i = p_i / p_{i-1}, 0 where nothing gets that far."""
         if max_draft_tokens > len(self.unconditional):
             raise InvalidInput(
-                f"per-position acceptance is given for {len(self.unconditional)} positions, K = {max_draft_tokens} needs "
-                "more; give a share for every position or an AL at its K"
+                f"per-position acceptance is given for {len(self.unconditional)} positions, K = {max_draft_tokens} "
+                "needs more; give a share for every position or an AL at its K"
             )
         shares = np.array((1.0, *self.unconditional))[: max_draft_tokens + 1]
         return np.divide(shares[1:], shares[:-1], out=np.zeros(max_draft_tokens), where=shares[:-1] > 0)

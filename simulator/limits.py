@@ -1,7 +1,8 @@
 """What the engine allows at once: token budget, sequences, cache blocks, context."""
 
-from roofline.specs import Frozen
 from pydantic import NonNegativeInt, PositiveInt
+
+from roofline.specs import Frozen
 
 
 class EngineLimits(Frozen):

@@ -26,9 +26,7 @@ class FixedDraft:
     def __post_init__(self) -> None:
         """Refuse a negative K."""
         if self.draft_tokens < 0:
-            raise InvalidInput(
-                f"draft_tokens must be 0 or more, got {self.draft_tokens}; 0 switches speculation off"
-            )
+            raise InvalidInput(f"draft_tokens must be 0 or more, got {self.draft_tokens}; 0 switches speculation off")
 
     def by_batch(self, max_sequences: int) -> NDArray[np.int64]:
         """Constant."""
@@ -47,9 +45,7 @@ class DraftByBatch:
     def __post_init__(self) -> None:
         """Refuse what the engine would refuse."""
         if not self.ranges or self.ranges[0][0] != 1:
-            raise InvalidInput(
-                f"ranges must start at batch size 1, got {self.ranges[:1]}; add a range from 1"
-            )
+            raise InvalidInput(f"ranges must start at batch size 1, got {self.ranges[:1]}; add a range from 1")
         previous_end = 0
         for start, end, draft_tokens in self.ranges:
             if start <= previous_end or end < start:

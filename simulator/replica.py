@@ -74,24 +74,28 @@ class Replica:
     def advance(self, until_s: float) -> bool:
         """Run every step that starts before `until_s`; True when no request is left."""
         while True:
-            reason = advance(
-                self._requests, self._slots, self._costs, self._plan, self._state, self._trace, until_s
-            )
+            reason = advance(self._requests, self._slots, self._costs, self._plan, self._state, self._trace, until_s)
             if reason != TRACE_FULL:
                 return reason == DONE
             self._trace = _grown(self._trace)
 
     def serve_requests(self, env: simpy.Environment, until_s: float) -> Generator[simpy.Event, None, None]:
         """SimPy process: runs up to the next event of anybody else, and lets the clock catch up."""
-        while env.now < until_s:
+        while True:
             horizon_s = min(env.peek(), until_s)
             finished = self.advance(horizon_s)
-            if finished and self.now_s <= horizon_s:
-                caught_up = env.timeout(max(0.0, self.now_s - env.now))
-                yield caught_up
-                return
-            caught_up = env.timeout(max(0.0, min(horizon_s, max(self.now_s, env.now)) - env.now))
+            stopping = finished or horizon_s >= until_s
+            if stopping and not finished:
+                self._idle_until(until_s)
+            caught_up = env.timeout(max(0.0, (self.now_s if stopping else horizon_s) - env.now))
             yield caught_up
+            if stopping:
+                return
+
+    def _idle_until(self, until_s: float) -> None:
+        """Let the clock reach a stop that comes before the next arrival; arrivals at the stop still count."""
+        self._state.now_s = max(self.now_s, until_s)
+        self.advance(until_s)
 
     def result(self) -> Result:
         """Everything so far, as immutable arrays."""
@@ -138,9 +142,7 @@ def simulate(
 
     The same arguments give the same result, bit for bit; two calls with one seed share every request's luck.
     """
-    replica = Replica(
-        workload, costs=costs, limits=limits, speculation=speculation, seed=seed, trace_steps=trace_steps
-    )
+    replica = Replica(workload, costs=costs, limits=limits, speculation=speculation, seed=seed, trace_steps=trace_steps)
     env = simpy.Environment()
     env.process(replica.serve_requests(env, until_s))
     env.run()
@@ -151,9 +153,7 @@ def _plan(workload: Workload, costs: StepCostTable, limits: EngineLimits, specul
     draft_by_batch = speculation.policy.by_batch(limits.max_sequences)
     largest = int(draft_by_batch.max())
     _check_reach(costs, limits, largest)
-    acceptance = speculation.acceptance * (
-        len(workload.class_names) if len(speculation.acceptance) == 1 else 1
-    )
+    acceptance = speculation.acceptance * (len(workload.class_names) if len(speculation.acceptance) == 1 else 1)
     if largest > 0 and len(acceptance) != len(workload.class_names):
         raise InvalidInput(
             f"acceptance must be given once or per class ({len(workload.class_names)} classes), got {len(acceptance)}; "

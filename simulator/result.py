@@ -34,9 +34,7 @@ class Slo:
                 f"SLO {self.metric} limit must be a positive time, got {self.limit_s}; write e.g. tpot_p95=40ms"
             )
         if not 0.0 < self.quantile <= 1.0:
-            raise InvalidInput(
-                f"SLO {self.metric} quantile must be in (0, 1], got {self.quantile}; write e.g. p95"
-            )
+            raise InvalidInput(f"SLO {self.metric} quantile must be in (0, 1], got {self.quantile}; write e.g. p95")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +177,7 @@ class Result:
 
     @property
     def acceptance_length(self) -> float:
-        """AL: tokens per round that had drafts, bonus included, before truncation at the end of a request (as engines count)."""
+        """AL: tokens per round that had drafts, bonus included; not cut at a request's end, as engines count."""
         rounds = int(self.rounds.sum())
         return 1.0 + float(self.accepted_tokens.sum()) / rounds if rounds else 1.0
 
@@ -210,9 +208,7 @@ class Result:
             values = self.metric_s(slo.metric)
             good &= np.isnan(values) | (values <= slo.limit_s)
         offered = self.counts.arrived
-        return Goodput(
-            float(good.sum()) / self.span_s, float(good.sum()) / offered if offered else float("nan")
-        )
+        return Goodput(float(good.sum()) / self.span_s, float(good.sum()) / offered if offered else float("nan"))
 
     def meets(self, slos: tuple[Slo, ...]) -> bool:
         """Whether every SLO holds at its own quantile."""

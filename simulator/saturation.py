@@ -53,14 +53,12 @@ def saturation_test(arrival_s: FloatArray, finished_s: FloatArray, *, open_loop:
         return Saturation(saturated=False, growth_fraction=0.0, p_value=1.0, enough_data=False)
     times_s = np.linspace(start_s + WARM_UP_FRACTION * (end_s - start_s), end_s, SAMPLES)
     finishes = np.sort(finished_s[~np.isnan(finished_s)])
-    backlog = np.searchsorted(arrivals, times_s, side="right") - np.searchsorted(
-        finishes, times_s, side="right"
-    )
+    backlog = np.searchsorted(arrivals, times_s, side="right") - np.searchsorted(finishes, times_s, side="right")
     slope_per_s, standard_error = _slope_newey_west(times_s, backlog.astype(float))
     rate_per_s = len(arrivals) / (end_s - start_s)
     p_value = _one_sided_p(slope_per_s, standard_error)
-    growth_fraction = slope_per_s / rate_per_s
-    saturated = p_value < LEVEL and growth_fraction > GROWTH_FLOOR_FRACTION
+    growth_fraction = float(slope_per_s / rate_per_s)
+    saturated = bool(p_value < LEVEL and growth_fraction > GROWTH_FLOOR_FRACTION)
     return Saturation(saturated=saturated, growth_fraction=growth_fraction, p_value=p_value, enough_data=True)
 
 

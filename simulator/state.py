@@ -71,7 +71,8 @@ class Slots(NamedTuple):
     """Per running sequence, `(max_sequences,)` each; `order` lists slots in the scheduler's running order.
 
     `computed`: tokens in the cache; `known`: prompt and emitted tokens; `drafts`: proposed for the next step;
-    `scheduled`: new tokens in the step under way; `capacity`: tokens its cache blocks hold. `sums`: `(5, W)` scratch of a step.
+    `scheduled`: new tokens in the step under way; `capacity`: tokens its cache blocks hold.
+    `sums`: `(5, W)` scratch of a step.
     """
 
     order: IntArray

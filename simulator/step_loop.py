@@ -1,3 +1,5 @@
+# pyright: basic, reportAttributeAccessIssue=false
+# Compiled code: its arguments are the named tuples and the record of `simulator.state`; numba infers their types.
 """The one implementation of a step: schedule, price, accept, retire; compiled, or plain Python with the JIT off.
 
 Scheduler semantics are those of vLLM V1: running requests first, in order; a decode costs 1 + K tokens of the
@@ -36,27 +38,29 @@ def advance(requests, slots, costs, plan, state, trace, until_s):
         scheduled = _schedule(requests, slots, plan, state)
         assert scheduled > 0
         draft_tokens = plan.draft_by_batch[scheduled]
-        start_s, verify_s, draft_s, host_s = _price(slots, costs, plan, state, draft_tokens)
+        start_s = state.now_s
+        tally = _tally(slots, costs.windows, state.running)
+        verify_s, draft_s, host_s = _price(slots.sums, costs, plan, state, draft_tokens, tally)
+        step_s = verify_s + draft_s + host_s
         state.steps += 1
-        state.busy_s += verify_s + draft_s + host_s
+        state.busy_s += step_s
         state.verify_s += verify_s
         state.draft_s += draft_s
         state.host_s += host_s
-        state.running_request_s += state.running * (verify_s + draft_s + host_s)
-        if tracing:
-            _record(slots, state, trace, start_s, verify_s, draft_s, host_s, waiting)
-        _pass_time(requests, state, verify_s + draft_s + host_s)
+        state.running_request_s += state.running * step_s
+        _pass_time(requests, state, step_s)
         emitted = _emit(requests, slots, plan, state, draft_tokens)
         if tracing:
-            trace.counts[state.trace_rows - 1, 4] = emitted
+            trace.times[state.trace_rows] = start_s, verify_s, draft_s, host_s
+            tokens, decoding, prefilling, _, drafts = tally
+            trace.counts[state.trace_rows] = tokens, decoding, prefilling, drafts, emitted, waiting
+            state.trace_rows += 1
 
 
 @njit(cache=True, _nrt=False)
 def _absorb_arrivals(requests, plan, state):
     """Requests whose time has come join the queue; those that can never fit leave at once."""
-    while (
-        state.next_arrival < len(requests.arrival_s) and requests.arrival_s[state.next_arrival] <= state.now_s
-    ):
+    while state.next_arrival < len(requests.arrival_s) and requests.arrival_s[state.next_arrival] <= state.now_s:
         request = state.next_arrival
         state.next_arrival += 1
         if requests.refused[request]:
@@ -221,88 +225,94 @@ def _enter(requests, slots, plan, state, request, tokens, blocks):
 
 
 @njit(cache=True, _nrt=False)
-def _seen(context, new, window):
-    """(cached tokens read, row-token pairs) of a sequence; `roofline.attention` has the array form."""
-    if window == 0:
-        return context + new, new * context + new * (new + 1) // 2
-    open_rows = min(max(window - context, 0), new)
-    pairs = open_rows * context + open_rows * (open_rows + 1) // 2 + (new - open_rows) * window
-    return min(context + new, window + new - 1), pairs
-
-
-@njit(cache=True, _nrt=False)
-def _joined(memory_s, compute_s, p_norm):
-    """`(m**p + c**p)**(1/p)`; `p_norm` 0 is the maximum. `roofline.operators.joined_s` is the array form."""
+def _group_s(kv_s, pair_s, read, pairs, p_norm):
+    """`(m**p + c**p)**(1/p)` over sums by window; 0 is the maximum. `roofline.operators.joined_s`, compiled."""
+    memory_s = compute_s = 0.0
+    for window in range(len(read)):
+        memory_s += kv_s[window] * read[window]
+        compute_s += pair_s[window] * pairs[window]
     larger = max(memory_s, compute_s)
     if p_norm == 0.0 or larger == 0.0:
         return larger
-    ratio = min(memory_s, compute_s) / larger
-    return larger * (1.0 + ratio**p_norm) ** (1.0 / p_norm)
+    return larger * (1.0 + (min(memory_s, compute_s) / larger) ** p_norm) ** (1.0 / p_norm)
 
 
 @njit(cache=True, _nrt=False)
 def _attention_s(forward, read, pairs, prefill_read, prefill_pairs, decoding, prefilling):
     """Both attention groups of a pass, from sums over sequences by window."""
-    total_s = 0.0
+    total_s = forward.state_s * (decoding + prefilling)
     if decoding > 0:
-        memory_s = compute_s = 0.0
-        for window in range(len(read)):
-            memory_s += forward.kv_s[window] * read[window]
-            compute_s += forward.decode_pair_s[window] * pairs[window]
-        total_s += forward.decode_base_s + _joined(memory_s, compute_s, forward.decode_p)
+        total_s += forward.decode_base_s
+        total_s += _group_s(forward.kv_s, forward.decode_pair_s, read, pairs, forward.decode_p)
     if prefilling > 0:
-        memory_s = compute_s = 0.0
-        for window in range(len(read)):
-            memory_s += forward.prefill_kv_s[window] * prefill_read[window]
-            compute_s += forward.prefill_pair_s[window] * prefill_pairs[window]
-        total_s += forward.prefill_base_s + _joined(memory_s, compute_s, forward.prefill_p)
-    return total_s + forward.state_s * (decoding + prefilling)
+        total_s += forward.prefill_base_s
+        total_s += _group_s(
+            forward.prefill_kv_s, forward.prefill_pair_s, prefill_read, prefill_pairs, forward.prefill_p
+        )
+    return total_s
 
 
 @njit(cache=True, _nrt=False)
-def _price(slots, costs, plan, state, draft_tokens):
-    """Seconds of the scheduled step: (start, target pass with sampling, drafting, host)."""
-    windows = costs.windows
-    order, computed, known, scheduled = slots.order, slots.computed, slots.known, slots.scheduled
-    slots.sums[:] = 0.0
-    read, pairs, later_read = slots.sums[0], slots.sums[1], slots.sums[2]
-    prefill_read, prefill_pairs = slots.sums[3], slots.sums[4]
+def _tally(slots, windows, running):
+    """Sums over the scheduled step: (tokens, decoding, prefilling, emitting, drafts), and `slots.sums` by window.
+
+    Rows of `sums`: cached tokens read and row-token pairs of decoding sequences, tokens a later draft pass reads,
+    then the first two of prefill chunks. `roofline.attention` has the array form of one sequence.
+    """
+    order, computed, known, scheduled, sums = slots.order, slots.computed, slots.known, slots.scheduled, slots.sums
     tokens = decoding = prefilling = emitting = drafts = 0
-    for place in range(state.running):
+    read = pairs = later = prefill_read = prefill_pairs = 0
+    first_limited = 1 if windows[0] == 0 else 0
+    sums[:] = 0.0
+    for place in range(running):
         slot = order[place]
         new = scheduled[slot]
         if new == 0:
             continue
         context = computed[slot]
         fresh = known[slot] - context
-        tokens += new
         emits = new >= fresh
+        group = 0 if fresh == 1 else 3
+        seen_pairs = new * context + new * (new + 1) // 2
+        tokens += new
         if emits:
             emitting += 1
             drafts += new - fresh
+            later += context + new
         if fresh == 1:
             decoding += 1
+            read += context + new
+            pairs += seen_pairs
         else:
             prefilling += 1
-        for window in range(len(windows)):
-            seen_tokens, seen_pairs = _seen(context, new, windows[window])
-            if fresh == 1:
-                read[window] += seen_tokens
-                pairs[window] += seen_pairs
-            else:
-                prefill_read[window] += seen_tokens
-                prefill_pairs[window] += seen_pairs
+            prefill_read += context + new
+            prefill_pairs += seen_pairs
+        for index in range(first_limited, len(windows)):
+            window = windows[index]
+            open_rows = min(max(window - context, 0), new)
+            sums[group, index] += min(context + new, window + new - 1)
+            sums[group + 1, index] += (
+                open_rows * context + open_rows * (open_rows + 1) // 2 + (new - open_rows) * window
+            )
             if emits:
-                later_read[window] += min(context + new, windows[window] or context + new)
+                sums[2, index] += min(context + new, window)
+    if first_limited == 1:
+        sums[0, 0], sums[1, 0], sums[2, 0], sums[3, 0], sums[4, 0] = read, pairs, later, prefill_read, prefill_pairs
+    return tokens, decoding, prefilling, emitting, drafts
+
+
+@njit(cache=True, _nrt=False)
+def _price(sums, costs, plan, state, draft_tokens, tally):
+    """Seconds of the scheduled step: (target pass with sampling, drafting, host)."""
+    tokens, decoding, prefilling, emitting, drafts = tally
+    read, pairs, later_read, prefill_read, prefill_pairs = sums[0], sums[1], sums[2], sums[3], sums[4]
     target = costs.target
     rows = emitting + drafts
     verify_s = target.trunk_s[tokens] + target.logits_s[rows]
     verify_s += _attention_s(target, read, pairs, prefill_read, prefill_pairs, decoding, prefilling)
     host_s = costs.step_host_s + costs.host_per_sequence_s * (decoding + prefilling)
     if drafts > 0:
-        verify_s += (
-            costs.verify_base_s + costs.verify_per_sequence_s * emitting + costs.verify_per_row_s * rows
-        )
+        verify_s += costs.verify_base_s + costs.verify_per_sequence_s * emitting + costs.verify_per_row_s * rows
         host_s += costs.round_host_s
     else:
         verify_s += costs.sample_plain_s[emitting]
@@ -313,26 +323,20 @@ def _price(slots, costs, plan, state, draft_tokens):
             first_tokens = tokens if costs.draft_reads_whole_step else emitting
             first_tokens += costs.first_pass_extra_tokens[draft_tokens] * emitting
             draft_s += costs.draft.trunk_s[first_tokens]
-            draft_s += _attention_s(
-                costs.draft, read, pairs, prefill_read, prefill_pairs, decoding, prefilling
-            )
-            if costs.draft_passes[draft_tokens] > 1:
-                memory_s = compute_s = 0.0
-                for window in range(len(windows)):
-                    memory_s += costs.draft.kv_s[window] * later_read[window]
-                    compute_s += costs.draft.decode_pair_s[window] * later_read[window]
-                later_s = _joined(memory_s, compute_s, costs.draft.decode_p)
-                draft_s += (costs.draft_passes[draft_tokens] - 1) * later_s
+            draft_s += _attention_s(costs.draft, read, pairs, prefill_read, prefill_pairs, decoding, prefilling)
+            later = costs.draft
+            later_s = _group_s(later.kv_s, later.decode_pair_s, later_read, later_read, later.decode_p)
+            draft_s += (costs.draft_passes[draft_tokens] - 1) * later_s
     elif plan.speculation_loaded:
         host_s += costs.idle_speculation_s
     state.step_tokens += tokens
     state.hbm_bytes += target.trunk_bytes[tokens] + target.logits_bytes[rows]
     state.flops += target.trunk_flops[tokens] + target.logits_flops[rows]
-    for window in range(len(windows)):
+    for window in range(len(costs.windows)):
         state.hbm_bytes += target.kv_bytes[window] * (read[window] + prefill_read[window])
         state.flops += target.pair_flops[window] * pairs[window]
         state.flops += target.prefill_pair_flops[window] * prefill_pairs[window]
-    return state.now_s, verify_s, draft_s, host_s
+    return verify_s, draft_s, host_s
 
 
 @njit(cache=True, _nrt=False)
@@ -398,25 +402,3 @@ def _retire(requests, slots, plan, state, slot):
     _free(slots, plan, state, slot)
     if plan.concurrency > 0:
         _release_next(requests, plan, state)
-
-
-@njit(cache=True, _nrt=False)
-def _record(slots, state, trace, start_s, verify_s, draft_s, host_s, waiting):
-    """One row of the step trace; tokens emitted are filled in after the step."""
-    row = state.trace_rows
-    trace.times[row, 0] = start_s
-    trace.times[row, 1] = verify_s
-    trace.times[row, 2] = draft_s
-    trace.times[row, 3] = host_s
-    for place in range(state.running):
-        slot = slots.order[place]
-        new = slots.scheduled[slot]
-        fresh = slots.known[slot] - slots.computed[slot]
-        trace.counts[row, 0] += new
-        if new > 0 and fresh == 1:
-            trace.counts[row, 1] += 1
-            trace.counts[row, 3] += new - 1
-        elif new > 0:
-            trace.counts[row, 2] += 1
-    trace.counts[row, 5] = waiting
-    state.trace_rows += 1

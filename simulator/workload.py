@@ -48,9 +48,7 @@ class Workload:
                 f"workload arrays must have one length, got {sorted(lengths)}; give one entry per request"
             )
         if not len(self.arrival_s):
-            raise InvalidInput(
-                "a workload needs at least one request, got 0; give a non-empty trace or more requests"
-            )
+            raise InvalidInput("a workload needs at least one request, got 0; give a non-empty trace or more requests")
         self._check("arrival_s", ~np.isfinite(self.arrival_s) | (self.arrival_s < 0), "a finite time >= 0")
         self._check("arrival_s", np.diff(self.arrival_s, prepend=0.0) < 0, "non-decreasing times")
         self._check("prompt_tokens", self.prompt_tokens < 1, "at least 1 token")
@@ -63,9 +61,7 @@ class Workload:
             "an index of class_names",
         )
         if self.concurrency is not None and self.concurrency < 1:
-            raise InvalidInput(
-                f"concurrency must be at least 1, got {self.concurrency}; leave it out for an open loop"
-            )
+            raise InvalidInput(f"concurrency must be at least 1, got {self.concurrency}; leave it out for an open loop")
         for array in self._arrays().values():
             array.flags.writeable = False
 
@@ -77,9 +73,7 @@ class Workload:
         if wrong.any():
             index = int(np.argmax(wrong))
             value = self._arrays()[field][index]
-            raise InvalidInput(
-                f"{field}[{index}] must be {allowed}, got {value}; correct or drop that request"
-            )
+            raise InvalidInput(f"{field}[{index}] must be {allowed}, got {value}; correct or drop that request")
 
     def __len__(self) -> int:
         """Requests."""

@@ -1,0 +1,76 @@
+"""Two arms on the same requests: ratios with intervals, from pairs that share arrivals and luck."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from roofline.errors import InvalidInput
+from simulator.result import Result
+
+LEVEL = 0.95
+BLOCKS = 8
+"""Consecutive blocks of requests a run is cut into: within-run pairs that also carry how the load varies."""
+Ratio = Literal["tpot", "throughput", "ttft", "latency"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with its two-sided 95 % interval, and from how many pairs."""
+
+    estimate: float
+    low: float
+    high: float
+    pairs: int
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether 1 (no difference) lies inside."""
+        return self.low <= 1.0 <= self.high
+
+
+def paired_speedup(off: Sequence[Result], on: Sequence[Result], metric: Ratio = "tpot") -> Interval:
+    """How many times better `on` is than `off`: time ratio off/on, or throughput ratio on/off.
+
+    Each run pairs with the run of the same seed. Times are compared over blocks of consecutive requests as well,
+    so that one run already has an interval; throughput, a property of the whole run, over runs. The interval is
+    Student's t on the logarithms.
+    """
+    if len(off) != len(on) or not off or any(a.seed != b.seed for a, b in zip(off, on, strict=True)):
+        raise InvalidInput(
+            f"both arms need the same seeds in the same order, got {[r.seed for r in off]} and {[r.seed for r in on]}; "
+            "simulate both arms with each seed"
+        )
+    logs: list[float] = []
+    for a, b in zip(off, on, strict=True):
+        if metric == "throughput":
+            logs.append(float(np.log(b.throughput_tokens_per_s / a.throughput_tokens_per_s)))
+        else:
+            logs.extend(_block_logs(a.metric_s(metric), b.metric_s(metric)))
+    return _interval(np.array(logs))
+
+
+def _block_logs(off_s: NDArray[np.float64], on_s: NDArray[np.float64]) -> list[float]:
+    """Log ratio of means over requests that have the metric in both arms, by block."""
+    both = ~(np.isnan(off_s) | np.isnan(on_s))
+    pairs = np.stack([off_s[both], on_s[both]])
+    if pairs.shape[1] < 2 * BLOCKS:
+        return [float(np.log(pairs[0].mean() / pairs[1].mean()))] if pairs.shape[1] else []
+    return [float(np.log(block[0].mean() / block[1].mean())) for block in np.array_split(pairs, BLOCKS, axis=1)]
+
+
+def _interval(logs: NDArray[np.float64]) -> Interval:
+    if not len(logs):
+        return Interval(float("nan"), float("nan"), float("nan"), 0)
+    centre = float(logs.mean())
+    if len(logs) == 1:
+        return Interval(float(np.exp(centre)), 0.0, float("inf"), 1)
+    half_width = float(stdtrit(len(logs) - 1, 0.5 + LEVEL / 2) * logs.std(ddof=1) / np.sqrt(len(logs)))
+    return Interval(
+        float(np.exp(centre)), float(np.exp(centre - half_width)), float(np.exp(centre + half_width)), len(logs)
+    )
