@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +20,15 @@ from scenarios.schema import SCHEMA_VERSION, Scenario
 PRESET_FOLDER = Path(__file__).parent / "presets"
 TRACE_FOLDER = Path(__file__).parent / "data"
 _NOT_SCENARIOS = ("acceptance",)
+_FIXES = {
+    "target": "give --serve or --model, or a [target] table",
+    "hardware": "give --gpu, or a [hardware] table",
+    "hardware.gpu": "give --gpu or `gpu` (`specdec list gpus`)",
+    "workload": "give --trace FILE, or --rate with --input-tokens and --output-tokens, or a [workload] table",
+    "acceptance.alpha": "give the share of drafts that are accepted, 0 to 1",
+    "speculation.draft_tokens": "give K, the drafts per round, of at least 1",
+    "workload.rate_per_s": "give a positive rate in requests per second",
+}
 _PATH_KEYS = (
     ("target", "model"), ("hardware", "gpu"), ("hardware", "calibration"), ("speculation", "draft"),
     ("workload", "path"),
@@ -153,7 +162,7 @@ def first_problem(error: ValidationError, model: type[BaseModel]) -> str:
         case "extra_forbidden":
             return f"unknown key {field!r}; {notation.nearest(places[-1], _keys_at(model, problem['loc'][:-1]))}"
         case "missing":
-            return f"{field} is missing; add it (`specdec init` writes a commented example)"
+            return f"{field} is missing; {_FIXES.get(field, 'add it (`specdec init` writes a commented example)')}"
         case "literal_error" | "union_tag_invalid" | "union_tag_not_found":
             allowed = context.get("expected") or context.get("expected_tags") or "a `kind`"
             where = f"{field}.kind" if problem["type"].startswith("union") else field
@@ -163,7 +172,7 @@ def first_problem(error: ValidationError, model: type[BaseModel]) -> str:
             return f"{field} must be a finite number, got {shown}; give a number"
         case _:
             rule = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-            return f"{field} must be {rule}, got {shown}; correct {field}"
+            return f"{field} must be {rule}, got {shown}; {_FIXES.get(field, f'correct {field}')}"
 
 
 def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> set[str]:
@@ -198,7 +207,7 @@ def _expand(nodes: list[dict[str, Any]], schema: dict[str, Any]) -> list[dict[st
 
 
 @contextmanager
-def folder_written_at_once(folder: Path) -> Iterator[Path]:
+def folder_written_at_once(folder: Path) -> Generator[Path]:
     """A temporary folder whose files move into `folder` when the block ends well, and vanish otherwise."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,8 @@
 """Figures of a decision: speed-up over load, acceptance length against round cost."""
 
+# matplotlib annotates its keyword arguments only in part.
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from dataclasses import dataclass

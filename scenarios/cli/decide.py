@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from roofline.errors import DoesNotFit
 from scenarios.cli.options import scenario_options, scenario_table
 
 if TYPE_CHECKING:
@@ -36,7 +38,12 @@ def command(scenario: str | None, **options: Any) -> int:
         from scenarios.build import build
         from scenarios.questions.decide import decide_service
 
-        service = build(scenario_from_dict(table, origin=origin))
+        try:
+            service = build(scenario_from_dict(table, origin=origin))
+        except DoesNotFit as error:
+            if options["as_json"]:
+                click.echo(json.dumps({"verdict": "INFEASIBLE", "answer": f"INFEASIBLE: {error}"}, indent=2))
+            raise
         decision = decide_service(service, workers=workers, progress=progress)
     _print(service, decision, as_json=options["as_json"], explain=options["explain"])
     if options["out"]:

@@ -16,8 +16,8 @@ def command(what: str) -> None:
 def names(what: str) -> list[str]:
     """Names of one kind, sorted; presets are scenarios and, with their prefix, tasks."""
     if what == "presets":
-        from scenarios.acceptance import task_names
         from scenarios.files import preset_names
+        from scenarios.task_presets import task_names
 
         return [*preset_names(), *(f"--task {name}" for name in task_names())]
     from roofline import catalog

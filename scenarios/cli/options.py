@@ -57,7 +57,9 @@ def scenario_table(file: str | None, options: dict[str, Any]) -> tuple[dict[str,
     """
     from scenarios.files import read_scenario_table
 
-    table = read_scenario_table(file) if file else {"schema_version": 1, "name": "command line"}
+    table: dict[str, Any] = {"schema_version": 1, "name": "command line"}
+    if file:
+        table = read_scenario_table(file)
     given = {name: value for name, value in options.items() if value not in (None, (), False)}
     for option, (section, key, read) in _PLACES.items():
         if option in given:
@@ -71,8 +73,12 @@ def scenario_table(file: str | None, options: dict[str, Any]) -> tuple[dict[str,
     _put_acceptance(table, given)
     _put_workload(table, given)
     if "loads" in given:
-        table["loads"] = _loads(given["loads"], closed=table.get("workload", {}).get("kind") == "closed")
+        table["loads"] = _loads(given["loads"], closed=_kind(table) == "closed")
     return table, f"scenario {file}" if file else "command line"
+
+
+def _kind(table: dict[str, Any]) -> object:
+    return cast("dict[str, Any]", table.get("workload") or {}).get("kind")
 
 
 def _put(table: dict[str, Any], section: str, key: str, value: Any) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 QUIET_S = 1.0
 
 
+def _say_nothing(done: int, total: int) -> None:
+    """Progress nobody watches."""
+
+
 @contextmanager
-def load_progress(*, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+def load_progress(*, quiet: bool = False) -> Generator[Callable[[int, int], None]]:
     """A `progress(done, total)` that starts to draw after a second, and only on a terminal."""
     if quiet or not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield _say_nothing
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

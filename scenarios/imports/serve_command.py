@@ -6,6 +6,7 @@ Follows vLLM 0.33.0; the older scalar `synthetic_acceptance_rate` is understood 
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 from dataclasses import dataclass, field
@@ -42,10 +43,10 @@ class ServeCommand:
 class _Words:
     """Flags by canonical name, in order; `None` is a switch."""
 
-    positional: list[str] = field(default_factory=list)
-    flags: dict[str, str | None] = field(default_factory=dict)
-    dotted: dict[str, str] = field(default_factory=dict)
-    environment: list[str] = field(default_factory=list)
+    positional: list[str] = field(default_factory=list[str])
+    flags: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    dotted: dict[str, str] = field(default_factory=dict[str, str])
+    environment: list[str] = field(default_factory=list[str])
 
 
 def parse_serve_command(command: str) -> ServeCommand:
@@ -250,7 +251,8 @@ def _fate(name: str, value: str | None) -> FlagReport:
     if name in serve_flags.HARMLESS:
         return FlagReport(flag, shown, "ignored", serve_flags.NO_EFFECT)
     known = {*serve_flags.HONOURED, *serve_flags.IGNORED, *serve_flags.HARMLESS}
-    return FlagReport(flag, shown, "unknown", f"not a known flag; {notation.nearest(name, known)}")
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.7)
+    return FlagReport(flag, shown, "unknown", f"not a known flag{', nearest: ' + ', '.join(near) if near else ''}")
 
 
 def _without_none(**values: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from roofline.cost import round_cost
 from scenarios.acceptance import AcceptanceCase
 from scenarios.build import Arm
 
-TOLERANCE_FRACTION = 0.01
+TOLERANCE_FRACTION = 0.03
 """A range keeps its K while that K stays within this share of the best speed-up."""
 _BATCHES_PER_DOUBLING = 8
 

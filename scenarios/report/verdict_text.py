@@ -178,6 +178,8 @@ def cost_lines(decision: Decision) -> list[str]:
     memory = decision.memory
     lost = memory.kv_tokens_lost
     tensor = decision.scenario.hardware.tensor_parallel
+    if memory.draft_weights_bytes == 0:
+        return paragraph("Costs", "No draft model is loaded: no memory, no KV cache.") + _limits_lines(decision)
     lines = paragraph(
         "Costs",
         f"The draft holds {gib(memory.draft_weights_bytes)} of weights per GPU ({tensor} "
@@ -186,6 +188,11 @@ def cost_lines(decision: Decision) -> list[str]:
         f"{lost:,} tokens "
         f"({percent(lost / max(1, memory.kv_tokens_without_draft))}) to {memory.kv_tokens:,}.",
     )
+    return lines + _limits_lines(decision)
+
+
+def _limits_lines(decision: Decision) -> list[str]:
+    lines: list[str] = []
     if decision.window is not None:
         lines += paragraph(
             "Window",
@@ -193,6 +200,16 @@ def cost_lines(decision: Decision) -> list[str]:
             f"{percent(decision.window.requests_beyond_fraction)} of the requests grow longer: beyond the "
             "window its "
             "drafts count as rejected and are still paid for.",
+        )
+    refused_fraction = max(load.off.refused_fraction for load in decision.loads)
+    if decision.cases:
+        refused_fraction = max(case.on.refused_fraction for load in decision.loads for case in load.cases)
+    if refused_fraction > 0:
+        lines += paragraph(
+            "Refused",
+            f"{percent(refused_fraction)} of the requests are longer than the engine takes (max-model-len, "
+            "KV cache) and "
+            "are refused; they count against goodput.",
         )
     return lines + slo_lines(decision)
 
