@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from simulator.replica import Replica, simulate
@@ -185,3 +185,25 @@ def test_a_request_that_comes_last_never_speeds_up_the_others(case: Case, extra_
     before, after = simulate(old, **arguments), simulate(more, **arguments)
 
     assert np.all(after.finished_s[:-1] >= before.finished_s * (1 - 1e-12))
+
+
+def _served(case: Case):
+    return simulate(case.workload, trace_steps=True, **case.arguments())
+
+
+@pytest.mark.parametrize(
+    "reached",
+    [
+        lambda result: result.preemptions.sum() > 0,
+        lambda result: result.refused.any() and not result.refused.all(),
+        lambda result: 0 < result.accepted_tokens.sum() < result.drafted_tokens.sum(),
+        lambda result: np.any((result.steps.decoding > 0) & (result.steps.prefilling > 0)),
+        lambda result: result.steps.waiting.max(initial=0) > 3,
+        lambda result: not result.open_loop,
+    ],
+    ids=["preemption", "refusal", "rejection", "mixed step", "queue", "closed loop"],
+)
+def test_the_cases_of_these_laws_reach(reached):
+    """The laws above mean little where the scheduler is never under pressure."""
+    quick = settings(phases=[Phase.generate], max_examples=300)
+    assert find(cases(), lambda case: reached(_served(case)), settings=quick) is not None
