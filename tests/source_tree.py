@@ -52,9 +52,7 @@ def _read(path: Path) -> SourceFile:
 def tracked_files() -> list[Path]:
     """What git tracks, or, in a copy without git, everything that is not built or installed."""
     if (ROOT / ".git").exists():
-        listed = subprocess.run(
-            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-        )
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
         return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
     return [
         path

@@ -142,11 +142,7 @@ def test_functions_stay_below_40_lines():
     def rule(file: SourceFile):
         for name, node in functions(file.tree):
             lines = _lines_of_code(node)
-            if (
-                lines > MAX_FUNCTION_LINES
-                and not _is_compiled(node)
-                and f"{file.path}:{name}" not in LONG_FUNCTIONS
-            ):
+            if lines > MAX_FUNCTION_LINES and not _is_compiled(node) and f"{file.path}:{name}" not in LONG_FUNCTIONS:
                 yield f"{file.path}:{node.lineno} {name}: {lines} lines"
 
     assert _findings(rule, package_files()) == []
@@ -163,9 +159,7 @@ def _parameters(node: AnyFunction) -> tuple[int, int]:
 def _takes_what_others_pass(node: AnyFunction) -> bool:
     """Kernels take arrays one by one, commands their options, dunders what the language passes."""
     is_dunder = node.name.startswith("__") and node.name.endswith("__") and node.name != "__init__"
-    return (
-        is_dunder or _is_compiled(node) or decorated_with(node, "click.", ".command", "validator", "overload")
-    )
+    return is_dunder or _is_compiled(node) or decorated_with(node, "click.", ".command", "validator", "overload")
 
 
 def test_functions_take_at_most_six_parameters():
@@ -186,11 +180,7 @@ def test_public_parameters_after_the_second_are_keyword_only():
                 continue
             _, positional = _parameters(node)
             key = f"{file.path}:{name}"
-            if (
-                positional > MAX_POSITIONAL
-                and not _takes_what_others_pass(node)
-                and key not in POSITIONAL_FORMULAS
-            ):
+            if positional > MAX_POSITIONAL and not _takes_what_others_pass(node) and key not in POSITIONAL_FORMULAS:
                 yield f"{file.path}:{node.lineno} {name}: {positional} positional parameters"
 
     assert _findings(rule, package_files()) == []
@@ -198,18 +188,10 @@ def test_public_parameters_after_the_second_are_keyword_only():
 
 def test_exemptions_name_functions_that_exist_and_need_them():
     present = {f"{file.path}:{name}": node for file in package_files() for name, node in functions(file.tree)}
-    stale = [
-        key
-        for key in LONG_FUNCTIONS
-        if key not in present or _lines_of_code(present[key]) <= MAX_FUNCTION_LINES
-    ]
+    stale = [key for key in LONG_FUNCTIONS if key not in present or _lines_of_code(present[key]) <= MAX_FUNCTION_LINES]
+    stale += [key for key in MANY_PARAMETERS if key not in present or _parameters(present[key])[0] <= MAX_PARAMETERS]
     stale += [
-        key for key in MANY_PARAMETERS if key not in present or _parameters(present[key])[0] <= MAX_PARAMETERS
-    ]
-    stale += [
-        key
-        for key in POSITIONAL_FORMULAS
-        if key not in present or _parameters(present[key])[1] <= MAX_POSITIONAL
+        key for key in POSITIONAL_FORMULAS if key not in present or _parameters(present[key])[1] <= MAX_POSITIONAL
     ]
     assert stale == []
 
@@ -273,11 +255,7 @@ def test_only_the_rng_module_makes_generators():
         if file.path == "simulator/rng.py" or file.package == "calibrate":
             return
         for node in ast.walk(file.tree):
-            if (
-                isinstance(node, ast.Attribute)
-                and node.attr in makers
-                and ast.unparse(node.value).endswith("random")
-            ):
+            if isinstance(node, ast.Attribute) and node.attr in makers and ast.unparse(node.value).endswith("random"):
                 yield f"{file.path}:{node.lineno} {ast.unparse(node)}"
             if isinstance(node, ast.ImportFrom) and node.module == "numpy.random":
                 yield f"{file.path}:{node.lineno} imports from numpy.random"
@@ -315,9 +293,7 @@ def test_tests_use_no_mocks():
 def _loaded_after(code: str) -> set[str]:
     """Top-level modules in `sys.modules` after the code ran in a fresh interpreter."""
     script = f"import sys\n{code}\nprint('loaded:', *sorted({{name.split('.')[0] for name in sys.modules}}))"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     before, _, listed = done.stdout.partition("loaded:")
     return set(listed.split()) | ({f"printed {before!r}"} if "help" not in code and before else set())

@@ -21,9 +21,7 @@ def _blocks(language: str) -> list[str]:
 
 def _undocumented(body: list[ast.stmt], prefix: str):
     for node in body:
-        if isinstance(
-            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-        ) and not node.name.startswith("_"):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
             if ast.get_docstring(node) is None:
                 yield prefix + node.name, node.lineno
             if isinstance(node, ast.ClassDef):
@@ -35,15 +33,9 @@ def _documented_module(file: SourceFile) -> bool:
 
 
 def test_public_names_have_docstrings():
-    found = [
-        f"{file.path}:1 module"
-        for file in package_files()
-        if file.text.strip() and not _documented_module(file)
-    ]
+    found = [f"{file.path}:1 module" for file in package_files() if file.text.strip() and not _documented_module(file)]
     found += [
-        f"{file.path}:{line} {name}"
-        for file in package_files()
-        for name, line in _undocumented(file.tree.body, "")
+        f"{file.path}:{line} {name}" for file in package_files() for name, line in _undocumented(file.tree.body, "")
     ]
     assert found == []
 

@@ -23,9 +23,7 @@ def _texts():
             yield path.relative_to(ROOT).as_posix(), content.decode("utf-8", errors="replace")
 
 
-@pytest.mark.parametrize(
-    "pattern", [MACHINE_PATH, PARENT_FOLDER, REGISTRY_HOST], ids=["path", "parent", "registry"]
-)
+@pytest.mark.parametrize("pattern", [MACHINE_PATH, PARENT_FOLDER, REGISTRY_HOST], ids=["path", "parent", "registry"])
 def test_the_tree_names_no_place_of_this_machine(pattern):
     found = [
         f"{name}: {match.group(0)}"
@@ -43,9 +41,7 @@ def test_the_patterns_find_what_they_are_for():
 
 
 def test_no_tracked_file_is_large():
-    large = [
-        path.relative_to(ROOT).as_posix() for path in tracked_files() if path.stat().st_size > MAX_FILE_BYTES
-    ]
+    large = [path.relative_to(ROOT).as_posix() for path in tracked_files() if path.stat().st_size > MAX_FILE_BYTES]
     assert large == []
 
 
