@@ -50,7 +50,7 @@ def test_cache_blocks_are_all_returned(case: Case):
     replica = Replica(case.workload, **case.arguments())
     for stop_s in (0.05, 0.5, float("inf")):
         finished = replica.advance(stop_s)
-        held = int(replica._slots.capacity.sum()) // case.limits.block_tokens
+        held = int(replica._batch.capacity[: replica.running].sum()) // case.limits.block_tokens
         assert held + int(replica._state.free_blocks) == case.limits.kv_blocks
         assert int(replica._state.free_blocks) >= 0
     assert finished
