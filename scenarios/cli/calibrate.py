@@ -1,4 +1,4 @@
-"""`specdec calibrate run | fit | report`: measure a machine, fit its constants, show predictions beside measurements."""
+"""`specdec calibrate run | fit | report`: measure a machine, fit its constants, show both side by side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 from roofline.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from calibrate.report import Report
     from calibrate.run import Progress, RunPlan
@@ -164,7 +164,7 @@ def _measure(plan: RunPlan, out: Path, started_s: float) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Progress], None]]:
+def _progress() -> Generator[Callable[[Progress], None]]:
     """A bar over the budget with the time left; silent where stderr is no terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
@@ -199,10 +199,8 @@ def _print_dry_run(plan: RunPlan, gpu_name: str) -> None:
     for line in dry_run_lines(plan, result, gpu_name):
         click.echo(line)
     if not (result.fits_memory and result.fits_budget):
-        raise InvalidInput(
-            f"preset {plan.preset.name} does not fit {'the memory of ' + gpu_name if not result.fits_memory else 'the budget'}; "
-            "choose a smaller preset or raise --budget"
-        )
+        limit = "the budget" if result.fits_memory else f"the memory of {gpu_name}"
+        raise InvalidInput(f"preset {plan.preset.name} does not fit {limit}; choose a smaller preset or raise --budget")
 
 
 def _print_report(report: Report) -> None:
