@@ -1,0 +1,118 @@
+"""What is measured in a process of its own: `python -m tests.benchmarks.cases NAME` prints its numbers as JSON."""
+
+import json
+import resource
+import sys
+import time
+
+import numpy as np
+
+from scenarios.build import Arm, Service, build
+from scenarios.files import scenario_from_dict
+from scenarios.questions.decide import decide_service
+from simulator.acceptance import LengthAcceptance
+from simulator.replica import Speculation, simulate
+from simulator.rng import Streams
+from simulator.workload import Workload, make_workload, poisson_arrivals
+from tests.benchmarks import yardstick
+
+PROMPT_TOKENS, OUTPUT_TOKENS = 512, 256
+RATE_PER_S, REQUESTS = 40.0, 1_000_000
+DRAFT_TOKENS, ACCEPTANCE = 3, LengthAcceptance(2.5, 3)
+LOAD_POINTS, POINT_REQUESTS = 32, 2_000
+SCENARIO = {
+    "schema_version": 1,
+    "name": "reference load",
+    "target": {"model": "meta-llama/Llama-3.1-8B-Instruct"},
+    "hardware": {"gpu": "H100-SXM"},
+    "speculation": {
+        "method": "eagle3",
+        "draft": "SafeAILab/EAGLE3-LLaMA3.1-8B",
+        "draft_tokens": DRAFT_TOKENS,
+    },
+    "acceptance": {"length": "2.5@3"},
+    "workload": {
+        "kind": "poisson",
+        "rate_per_s": RATE_PER_S,
+        "requests": POINT_REQUESTS,
+        "input_tokens": {"mean_tokens": PROMPT_TOKENS},
+        "output_tokens": {"mean_tokens": OUTPUT_TOKENS},
+    },
+    "loads": {"rates_per_s": [float(rate) for rate in np.geomspace(1.0, 40.0, LOAD_POINTS)]},
+    "run": {"seeds": 1},
+}
+
+
+def _load(requests: int, rate_per_s: float) -> Workload:
+    arrivals_s = poisson_arrivals(requests, rate_per_s, Streams(0).get("arrivals"))
+    return make_workload(arrivals_s, np.full(requests, PROMPT_TOKENS), np.full(requests, OUTPUT_TOKENS))
+
+
+def _run(arm: Arm, load: Workload):
+    acceptance = (ACCEPTANCE,) if arm.costs.max_draft_tokens else ()
+    speculation = Speculation(arm.proposer, arm.policy, acceptance)
+    return simulate(load, costs=arm.costs, limits=arm.limits, speculation=speculation, seed=0)
+
+
+def _arms() -> tuple[Service, Arm, Arm]:
+    service = build(scenario_from_dict(SCENARIO))
+    assert service.on is not None
+    return service, service.off, service.on
+
+
+def reference_load() -> dict[str, float]:
+    """The load of the README's speed claim, speculating arm, compiled code warm."""
+    _, _, on = _arms()
+    _run(on, _load(2_000, RATE_PER_S))
+    load = _load(REQUESTS, RATE_PER_S)
+    start_s = time.perf_counter()
+    result = _run(on, load)
+    spent_s = time.perf_counter() - start_s
+    assert result.counts.finished == REQUESTS
+    return {
+        "simulated_requests_per_s": REQUESTS / spent_s,
+        "reference_load_steps_per_s": result.totals.steps / spent_s,
+        "reference_load_mean_batch": result.mean_batch,
+        "reference_load_acceptance_length": result.acceptance_length,
+        "reference_load_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0,
+    }
+
+
+def load_points() -> dict[str, float]:
+    """Both arms over a sweep, simulation alone; then the whole question over the same sweep."""
+    service, off, on = _arms()
+    for arm in (off, on):
+        _run(arm, _load(500, RATE_PER_S))
+    start_s = time.perf_counter()
+    for rate_per_s in SCENARIO["loads"]["rates_per_s"]:
+        load = _load(POINT_REQUESTS, rate_per_s)
+        for arm in (off, on):
+            _run(arm, load)
+    simulated_s = time.perf_counter() - start_s
+    start_s = time.perf_counter()
+    decide_service(service)
+    return {"load_points_s": simulated_s, "decide_load_points_s": time.perf_counter() - start_s}
+
+
+def small_simulation() -> dict[str, float]:
+    """Everything a first simulation needs; its time is that of the process."""
+    _, _, on = _arms()
+    return {"finished": float(_run(on, _load(100, RATE_PER_S)).counts.finished)}
+
+
+CASES = {case.__name__: case for case in (reference_load, load_points, small_simulation)}
+
+
+def main(name: str) -> None:
+    """Run one case between two yardsticks (none around `small_simulation`, whose process is timed as a whole)."""
+    if name == "small_simulation":
+        found = small_simulation()
+    else:
+        before_s = yardstick.compiled_s()
+        found = CASES[name]()
+        found["yardstick_compiled_s"] = min(before_s, yardstick.compiled_s())
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
