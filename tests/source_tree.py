@@ -103,3 +103,8 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, AnyFunction]]:
 def decorated_with(node: AnyFunction, *words: str) -> bool:
     """Whether a decorator's text contains one of the words."""
     return any(word in ast.unparse(decorator) for decorator in node.decorator_list for word in words)
+
+
+def assert_none(found: list[str]) -> None:
+    """Fail with one finding a line."""
+    assert not found, "\n".join(["", *found])

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.source_tree import ROOT, SourceFile, package_files
+from tests.source_tree import ROOT, SourceFile, assert_none, package_files
 
 README = ROOT / "README.md"
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -37,7 +37,7 @@ def test_public_names_have_docstrings():
     found += [
         f"{file.path}:{line} {name}" for file in package_files() for name, line in _undocumented(file.tree.body, "")
     ]
-    assert found == []
+    assert_none(found)
 
 
 @pytest.mark.parametrize("package", ["roofline", "simulator", "calibrate", "scenarios"])
@@ -55,7 +55,7 @@ def test_docstring_examples_run():
             assert results.attempted > 0, f"{file.path} has >>> but no example ran"
             if results.failed:
                 failed.append(file.path)
-    assert failed == []
+    assert_none(failed)
 
 
 def test_the_readme_has_python_to_run():

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.source_tree import SourceFile, package_files
+from tests.source_tree import SourceFile, assert_none, package_files
 
 # Conversions live here, and readers of foreign files meet foreign names.
 MAY_NAME_FOREIGN_UNITS = (
@@ -76,7 +76,7 @@ def test_names_carry_base_units():
             complaint = _complaint(name)
             if complaint and f"{file.path}:{name}" not in UNITLESS:
                 found.append(f"{file.path}:{line} {name} {complaint}")
-    assert found == []
+    assert_none(found)
 
 
 @pytest.mark.parametrize(
