@@ -173,14 +173,22 @@ def test_functions_take_at_most_six_parameters():
     assert_none(_findings(rule, package_files()))
 
 
-def test_public_parameters_after_the_second_are_keyword_only():
+def _exported(file: SourceFile) -> set[str]:
+    """Names that the file's package declares as its own."""
+    init = next((each for each in package_files() if each.path == f"{file.package}/__init__.py"), None)
+    return set(_declared_names(init) or ()) if init else set()
+
+
+def test_parameters_after_the_second_are_keyword_only():
+    """After the second in what a package exports, after the third in other public functions (a formula's symbols)."""
+
     def rule(file: SourceFile):
+        exported = _exported(file)
         for name, node in functions(file.tree):
-            if node.name.startswith("_"):
-                continue
             _, positional = _parameters(node)
-            key = f"{file.path}:{name}"
-            if positional > MAX_POSITIONAL and not _takes_what_others_pass(node) and key not in POSITIONAL_FORMULAS:
+            allowed = MAX_POSITIONAL if name.split(".")[0] in exported else MAX_POSITIONAL + 1
+            exempt = node.name.startswith("_") or _takes_what_others_pass(node)
+            if positional > allowed and not exempt and f"{file.path}:{name}" not in POSITIONAL_FORMULAS:
                 yield f"{file.path}:{node.lineno} {name}: {positional} positional parameters"
 
     assert_none(_findings(rule, package_files()))

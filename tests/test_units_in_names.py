@@ -41,7 +41,10 @@ QUANTITIES = {
 }
 STATISTICS = {"mean", "median", "min", "max", "std", "total", "p50", "p90", "p95", "p99", "low", "high"}
 # "path:name" -> why it carries no unit.
-UNITLESS: dict[str, str] = {}
+UNITLESS: dict[str, str] = {
+    "simulator/result.py:goodput": "returns a Goodput, whose fields carry the units",
+    "simulator/saturation.py:bandwidth": "of a kernel, in samples: the statistical term",
+}
 
 
 def _names(file: SourceFile) -> Iterator[tuple[str, int]]:
