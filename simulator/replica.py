@@ -16,7 +16,8 @@ from simulator.policy import DraftPolicy
 from simulator.proposers.base import Proposer
 from simulator.result import Counts, Result, StepTrace, Totals
 from simulator.rng import ALWAYS, luck_keys, threshold
-from simulator.state import Plan, Requests, Trace, loop_costs, new_slots, new_state
+from simulator.scheduler import report
+from simulator.state import Plan, Requests, Trace, loop_costs, new_batch, new_state
 from simulator.step_loop import DONE, TRACE_FULL, advance
 from simulator.workload import Workload
 
@@ -51,7 +52,7 @@ class Replica:
         self._plan = _plan(workload, costs, limits, speculation)
         self._requests = _requests(workload, limits, self._plan, seed)
         self._costs = loop_costs(costs)
-        self._slots = new_slots(limits.max_sequences, len(self._costs.windows))
+        self._batch = new_batch(limits.max_sequences, len(self._costs.windows))
         self._state = new_state(limits)
         self._trace = _empty_trace(TRACE_ROWS if trace_steps else 0)
 
@@ -74,7 +75,10 @@ class Replica:
     def advance(self, until_s: float) -> bool:
         """Run every step that starts before `until_s`; True when no request is left."""
         while True:
-            reason = advance(self._requests, self._slots, self._costs, self._plan, self._state, self._trace, until_s)
+            with np.errstate(over="ignore"):  # with the JIT off the hash wraps around in numpy scalars
+                reason = advance(
+                    self._requests, self._batch, self._costs, self._plan, self._state, self._trace, until_s
+                )
             if reason != TRACE_FULL:
                 return reason == DONE
             self._trace = _grown(self._trace)
@@ -100,6 +104,8 @@ class Replica:
     def result(self) -> Result:
         """Everything so far, as immutable arrays."""
         requests, state = self._requests, self._state
+        for place in range(self.running):
+            report(requests, self._batch, place)
         arrived = int(state.next_arrival)
         columns = {
             name: _frozen(getattr(requests, name))

@@ -26,7 +26,6 @@ STATE_DTYPE = np.dtype(
         ("next_admission", "i8"),  # first arrived request that was never admitted
         ("running", "i8"),
         ("preempted", "i8"),  # height of the stack of preempted requests
-        ("free_slots", "i8"),
         ("finished", "i8"),
         ("refused", "i8"),
         ("steps", "i8"),
@@ -67,22 +66,32 @@ class Requests(NamedTuple):
     preempted_stack: IntArray
 
 
-class Slots(NamedTuple):
-    """Per running sequence, `(max_sequences,)` each; `order` lists slots in the scheduler's running order.
+class Batch(NamedTuple):
+    """Running requests in the scheduler's order, `(max_sequences,)` each; only the first `state.running` count.
 
-    `computed`: tokens in the cache; `known`: prompt and emitted tokens; `drafts`: proposed for the next step;
-    `scheduled`: new tokens in the step under way; `capacity`: tokens its cache blocks hold.
-    `sums`: `(5, W)` scratch of a step.
+    Kept dense, so that the passes over them are straight array loops. `computed`: tokens in the cache; `known`:
+    prompt and emitted tokens; `drafts`: proposed for the next step; `scheduled`: new tokens in the step under way;
+    `capacity`: tokens its cache blocks hold; `agreed`, `agreeing`, `below`, `gained`: scratch of a step. `rounds`,
+    `drafted`, `accepted` go to `Requests` when the request leaves the batch. `sums`: `(5, W)` scratch of a step.
     """
 
-    order: IntArray
-    free: IntArray
     request: IntArray
+    class_id: IntArray
+    luck_key: WordArray
+    output: IntArray
+    emitted: IntArray
     computed: IntArray
     known: IntArray
     drafts: IntArray
     scheduled: IntArray
     capacity: IntArray
+    agreed: IntArray
+    agreeing: IntArray
+    below: WordArray
+    gained: IntArray
+    rounds: IntArray
+    drafted: IntArray
+    accepted: IntArray
     sums: FloatArray
 
 
@@ -169,15 +178,17 @@ def new_state(limits: EngineLimits, start_s: float = 0.0) -> np.record:
     state = np.zeros(1, dtype=STATE_DTYPE).view(np.recarray)[0]
     state.now_s = start_s
     state.free_blocks = limits.kv_blocks
-    state.free_slots = limits.max_sequences
     return state
 
 
-def new_slots(max_sequences: int, windows: int) -> Slots:
-    """All slots free, handed out in ascending order."""
-    empty = [np.zeros(max_sequences, dtype=np.int64) for _ in range(6)]
-    free = np.arange(max_sequences - 1, -1, -1, dtype=np.int64)
-    return Slots(np.zeros(max_sequences, dtype=np.int64), free, *empty, sums=np.zeros((5, windows)))
+def new_batch(max_sequences: int, windows: int) -> Batch:
+    """An empty batch."""
+    columns = {
+        name: np.zeros(max_sequences, dtype=np.uint64 if name in ("luck_key", "below") else np.int64)
+        for name in Batch._fields
+        if name != "sums"
+    }
+    return Batch(**columns, sums=np.zeros((5, windows)))
 
 
 def loop_costs(table: StepCostTable) -> Costs:
