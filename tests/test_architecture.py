@@ -31,6 +31,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 # More than six parameters. "path:function" -> why.
 MANY_PARAMETERS: dict[str, str] = {
     "simulator/replica.py:simulate": "the one entry of the package; every argument is a separate question",
+    "roofline/hf_config.py:model_from_config": "what a config cannot tell comes from outside, one by one",
     "roofline/memory.py:memory_account": "one line of the account each",
 }
 # Positional beyond two. "path:function" -> why.
