@@ -4,10 +4,10 @@
 
 import math
 
-from numba import njit
+from simulator.compiled import compiled, inlined
 
 
-@njit(cache=True, _nrt=False)
+@compiled
 def _group_s(kv_s, pair_s, read, pairs, p_norm):
     """`(m**p + c**p)**(1/p)` over sums by window; 0 is the maximum. `roofline.operators.joined_s`, compiled."""
     memory_s = compute_s = 0.0
@@ -22,7 +22,7 @@ def _group_s(kv_s, pair_s, read, pairs, p_norm):
     return larger * (1.0 + (min(memory_s, compute_s) / larger) ** p_norm) ** (1.0 / p_norm)
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def _attention_s(forward, read, pairs, prefill_read, prefill_pairs, decoding, prefilling):
     """Both attention groups of a pass, from sums over sequences by window."""
     total_s = forward.state_s * (decoding + prefilling)
@@ -37,7 +37,7 @@ def _attention_s(forward, read, pairs, prefill_read, prefill_pairs, decoding, pr
     return total_s
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def tally(batch, windows, running):
     """Sums over the scheduled step: (tokens, decoding, prefilling, emitting, drafts), and `batch.sums` by window.
 
@@ -73,7 +73,7 @@ def tally(batch, windows, running):
     return tokens, decoding, prefilling, emitting, drafts
 
 
-@njit(cache=True, _nrt=False)
+@compiled
 def _tally_windows(batch, windows, running):
     """The part of `tally` for layers that see a limited window."""
     for place in range(running):
@@ -92,7 +92,7 @@ def _tally_windows(batch, windows, running):
                 batch.sums[2, index] += min(context + new, window)
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def price(sums, costs, plan, state, draft_tokens, tally):
     """Seconds of the scheduled step: (target pass with sampling, drafting, host)."""
     tokens, decoding, prefilling, emitting, drafts = tally

@@ -7,8 +7,9 @@ arrivals and luck whatever their batches, K or number of workers.
 import hashlib
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from simulator.compiled import compiled
 
 LUCK_BITS = 53
 ALWAYS = 1 << LUCK_BITS
@@ -20,7 +21,7 @@ _MIX_B = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(64 - LUCK_BITS)
 
 
-@njit(cache=True)
+@compiled
 def luck(key: np.uint64, position: int) -> np.uint64:
     """Uniform integer in [0, 2**53) of (key, position): the splitmix64 finaliser over a counter.
 

@@ -45,14 +45,14 @@ def saturation_test(arrival_s: FloatArray, finished_s: FloatArray, *, open_loop:
         Of requests that were not refused. NaN in `arrival_s`: not arrived by the stop; NaN in `finished_s`: still in
         the system at the stop.
     """
-    arrivals = arrival_s[~np.isnan(arrival_s)]
+    arrivals: FloatArray = arrival_s[~np.isnan(arrival_s)]
     if not open_loop or len(arrivals) < MIN_REQUESTS:
         return Saturation(saturated=False, growth_fraction=0.0, p_value=1.0, enough_data=not open_loop)
-    start_s, end_s = arrivals[0], arrivals[-1]
+    start_s, end_s = float(arrivals[0]), float(arrivals[-1])
     if end_s <= start_s:
         return Saturation(saturated=False, growth_fraction=0.0, p_value=1.0, enough_data=False)
     times_s = np.linspace(start_s + WARM_UP_FRACTION * (end_s - start_s), end_s, SAMPLES)
-    finishes = np.sort(finished_s[~np.isnan(finished_s)])
+    finishes: FloatArray = np.sort(finished_s[~np.isnan(finished_s)])
     backlog = np.searchsorted(arrivals, times_s, side="right") - np.searchsorted(finishes, times_s, side="right")
     slope_per_s, standard_error = _slope_newey_west(times_s, backlog.astype(float))
     rate_per_s = len(arrivals) / (end_s - start_s)

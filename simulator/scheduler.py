@@ -7,10 +7,11 @@ running request is preempted (by recompute) when cache blocks run out; waiting r
 served, and only in a step that preempted nobody; the head of the queue blocks those behind it.
 """
 
-from numba import njit
+from simulator.compiled import compiled, inlined
+from simulator.state import Batch, Requests
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def schedule(requests, batch, plan, state):
     """Give every running request its tokens, then admit from the queue; returns how many are in the step."""
     preempted_before = state.preempted
@@ -26,7 +27,7 @@ def schedule(requests, batch, plan, state):
     return scheduled
 
 
-@njit(cache=True, _nrt=False, error_model="numpy", inline="always")
+@inlined
 def _demand(batch, plan, running):
     """(tokens, cache blocks) that all running requests together ask for; their tokens go to `batch.scheduled`."""
     computed, known, drafts = batch.computed, batch.known, batch.drafts
@@ -41,7 +42,7 @@ def _demand(batch, plan, running):
     return demand, missing_blocks
 
 
-@njit(cache=True, _nrt=False, error_model="numpy", inline="always")
+@inlined
 def _grant(batch, plan, running):
     """Everybody gets the cache blocks `_demand` counted."""
     known, drafts, capacity = batch.known, batch.drafts, batch.capacity
@@ -50,7 +51,7 @@ def _grant(batch, plan, running):
         capacity[place] += int((short + plan.block_tokens - 1) / plan.block_tokens) * plan.block_tokens
 
 
-@njit(cache=True, _nrt=False)
+@compiled
 def _ration(requests, batch, plan, state):
     """The general case of `schedule`: in running order, cut at the budget, preempting when blocks run out."""
     budget = plan.max_batched_tokens
@@ -70,7 +71,7 @@ def _ration(requests, batch, plan, state):
     return place, budget
 
 
-@njit(cache=True, _nrt=False)
+@compiled
 def _allocate(requests, batch, plan, state, place, wanted):
     """Cache blocks up to `wanted` tokens; preempts from the end of the running order. False: it preempted itself."""
     missing = _blocks(max(wanted - batch.capacity[place], 0), plan)
@@ -83,13 +84,13 @@ def _allocate(requests, batch, plan, state, place, wanted):
     return True
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def _blocks(tokens, plan):
     """Blocks that hold that many tokens."""
     return (tokens + plan.block_tokens - 1) // plan.block_tokens
 
 
-@njit(cache=True, _nrt=False)
+@compiled
 def _preempt(requests, batch, plan, state):
     """The last running request loses its cache and goes to the front of the queue."""
     state.running -= 1
@@ -100,15 +101,15 @@ def _preempt(requests, batch, plan, state):
     leave(requests, batch, plan, state, state.running)
 
 
-@njit(cache=True, _nrt=False)
+@compiled
 def leave(requests, batch, plan, state, place):
     """Give the cache blocks back and write down what happened to the request."""
     state.free_blocks += batch.capacity[place] // plan.block_tokens
     report(requests, batch, place)
 
 
-@njit(cache=True, _nrt=False)
-def report(requests, batch, place):
+@compiled
+def report(requests: Requests, batch: Batch, place: int) -> None:
     """Bring `requests` up to date with a running request."""
     request = batch.request[place]
     requests.emitted_tokens[request] = batch.emitted[place]
@@ -117,7 +118,7 @@ def report(requests, batch, place):
     requests.accepted_tokens[request] = batch.accepted[place]
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def _admit(requests, batch, plan, state, budget):
     """Admit from the head of the queue while tokens, places and blocks last; the head blocks those behind it."""
     admitted = 0
@@ -147,7 +148,7 @@ def _admit(requests, batch, plan, state, budget):
     return admitted
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def _enter(requests, batch, plan, state, request, tokens):
     """The head of the queue joins the batch, last in the running order."""
     if state.preempted > 0:
@@ -176,7 +177,7 @@ def _enter(requests, batch, plan, state, request, tokens):
     batch.accepted[place] = requests.accepted_tokens[request]
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def skip_refused(requests, state):
     """The head of the queue is never a refused request."""
     while state.next_admission < state.next_arrival and requests.refused[state.next_admission]:

@@ -188,7 +188,8 @@ def new_batch(max_sequences: int, windows: int) -> Batch:
         for name in Batch._fields
         if name != "sums"
     }
-    return Batch(**columns, sums=np.zeros((5, windows)))
+    sums = np.zeros((5, windows))
+    return Batch(**columns, sums=sums)  # type: ignore[arg-type] # the key arrays are unsigned
 
 
 def loop_costs(table: StepCostTable) -> Costs:

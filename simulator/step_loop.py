@@ -1,26 +1,24 @@
 # pyright: basic, reportAttributeAccessIssue=false
 # Compiled code: its arguments are the named tuples and the record of `simulator.state`; numba infers their types.
-"""The one implementation of a step: schedule, price, accept, retire; compiled, or plain Python with the JIT off.
-
-Functions called once a step are inlined into `advance`: handing the state over costs more than most of them do.
-Reference counting is off (`_nrt=False`), which is safe because nothing here allocates.
-"""
+"""The one implementation of a step: schedule, price, accept, retire; compiled, or plain Python with the JIT off."""
 
 import hashlib
 from pathlib import Path
 
-from numba import njit
+import numpy as np
 
+from simulator.compiled import compiled, inlined
 from simulator.pricing import price, tally
 from simulator.rng import ALWAYS, luck
 from simulator.scheduler import leave, schedule, skip_refused
+from simulator.state import Batch, Costs, Plan, Requests, Trace
 
 NO_WINDOW = 1 << 62
 DONE, PAUSED, TRACE_FULL = 0, 1, 2
 """Why `advance` came back: nothing left to do; the next step would start at or after `until_s`; grow the trace."""
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def _absorb_arrivals(requests, plan, state):
     """Requests whose time has come join the queue; those that can never fit leave at once."""
     while state.next_arrival < len(requests.arrival_s) and requests.arrival_s[state.next_arrival] <= state.now_s:
@@ -33,7 +31,7 @@ def _absorb_arrivals(requests, plan, state):
     skip_refused(requests, state)
 
 
-@njit(cache=True, _nrt=False)
+@compiled
 def _release_next(requests, plan, state):
     """Closed loop: a request left, so the next one of its client arrives now."""
     following = state.finished + state.refused + plan.concurrency - 1
@@ -41,7 +39,7 @@ def _release_next(requests, plan, state):
         requests.arrival_s[following] = state.now_s
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def _pass_time(requests, state, span_s):
     """Move the clock, integrating the requests in the system; arrivals on the way count from their time."""
     end_s = state.now_s + span_s
@@ -56,7 +54,7 @@ def _pass_time(requests, state, span_s):
     state.now_s = end_s
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def _accept(batch, plan, running):
     """How many drafts of each sequence agree with the target, into `batch.agreed`; the first that fails ends it."""
     computed, known, scheduled, emitted = batch.computed, batch.known, batch.scheduled, batch.emitted
@@ -77,7 +75,7 @@ def _accept(batch, plan, running):
             agreed[place] += agreeing[place]
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def _emit(requests, batch, plan, state, draft_tokens):
     """Accept drafts, emit tokens, propose for the next step, retire the finished; returns tokens emitted."""
     _accept(batch, plan, state.running)
@@ -95,7 +93,7 @@ def _emit(requests, batch, plan, state, draft_tokens):
     return emitted_in_step
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def _grow(batch, running, draft_tokens):
     """Advance every sequence by what it computed; returns (tokens emitted, first tokens, finished requests)."""
     computed, known, scheduled, drafts = batch.computed, batch.known, batch.scheduled, batch.drafts
@@ -119,7 +117,7 @@ def _grow(batch, running, draft_tokens):
     return emitted_in_step, first, last
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@inlined
 def _retire(requests, batch, plan, state):
     """Requests that got their last token leave; those behind move up."""
     kept = 0
@@ -137,7 +135,7 @@ def _retire(requests, batch, plan, state):
     state.running = kept
 
 
-@njit(cache=True, _nrt=False)
+@compiled
 def _move(batch, place, target):
     """Close the gap that a finished request left in the running order."""
     batch.request[target] = batch.request[place]
@@ -161,13 +159,15 @@ def _sources() -> str:
     recompile when any of them changes.
     """
     folder = Path(__file__).parent
-    names = ("pricing.py", "rng.py", "scheduler.py", "state.py", "step_loop.py")
+    names = ("compiled.py", "pricing.py", "rng.py", "scheduler.py", "state.py", "step_loop.py")
     return hashlib.blake2b(b"".join((folder / name).read_bytes() for name in names), digest_size=8).hexdigest()
 
 
 def _compiled(sources: str):
-    @njit(cache=True, _nrt=False, error_model="numpy")
-    def advance(requests, batch, costs, plan, state, trace, until_s):
+    @compiled
+    def advance(
+        requests: Requests, batch: Batch, costs: Costs, plan: Plan, state: np.record, trace: Trace, until_s: float
+    ) -> int:
         """Run every step that starts before `until_s`; returns DONE, PAUSED or TRACE_FULL."""
         assert sources
         while True:
