@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roofline.calibration import Calibration, OperatorFit
 from roofline.operators import Shard
 from roofline.specs import Attention, Model
 from roofline.units import BITS_PER_BYTE
@@ -83,24 +84,45 @@ def state_bytes_per_sequence(model: Model, tensor: int = 1) -> float:
     )
 
 
+def _cached_heads(model: Model, tensor: int) -> float:
+    """Heads of the cache on one GPU, over all layers: what each sequence occupies a block of the kernel for."""
+    return sum(
+        layer.count * layer.attention.kv_heads / min(tensor, layer.attention.kv_shards)
+        for layer in model.layers
+        if layer.attention is not None
+    )
+
+
+def _recurrence_fit(calibration: Calibration) -> OperatorFit:
+    """Constants of recurrent layers: measured ones, else those of elementwise kernels (whose launches are counted)."""
+    for fit in calibration.operators:
+        if fit.operator == "recurrence":
+            return fit
+    return calibration.operator("elementwise", "any")
+
+
 def attention_coefficients(model: Model, shard: Shard) -> dict[str, object]:
     """Fields of `ForwardCosts` that price attention: seconds per cached token and per pair, launches, exponents."""
     fmt = kv_format(model.precision.kv_bits)
     classes = attention_classes(model, shard.tensor)
     decode = shard.calibration.operator("attention_decode", fmt)
     prefill = shard.calibration.operator("attention_prefill", fmt)
-    elementwise = shard.calibration.operator("elementwise", "any")
+    recurrence = _recurrence_fit(shard.calibration)
     kv_bytes = np.array([group.kv_bytes_per_token for group in classes])
     layers = sum(group.layers for group in classes)
+    recurrent_layers = sum(layer.count for layer in model.layers if layer.recurrence is not None)
+    recurrent_launch_s = recurrence.overhead_s if recurrence.operator == "recurrence" else 0.0
     return {
         "window_tokens": np.array([group.window_tokens for group in classes], dtype=np.int64),
         "kv_s_per_token": kv_bytes / decode.bytes_per_s,
         "decode_s_per_pair": np.array([group.flops_per_pair for group in classes]) / decode.flops_per_s,
         "prefill_kv_s_per_token": kv_bytes / prefill.bytes_per_s,
         "prefill_s_per_pair": np.array([group.prefill_flops_per_pair for group in classes]) / prefill.flops_per_s,
-        "state_s_per_sequence": state_bytes_per_sequence(model, shard.tensor) / elementwise.bytes_per_s,
-        "decode_base_s": layers * decode.overhead_s,
-        "prefill_base_s": layers * prefill.overhead_s,
+        "state_s_per_sequence": state_bytes_per_sequence(model, shard.tensor) / recurrence.bytes_per_s
+        + _cached_heads(model, shard.tensor) * decode.per_sequence_s
+        + recurrent_layers * recurrence.per_sequence_s,
+        "decode_base_s": layers * decode.overhead_s + recurrent_layers * recurrent_launch_s,
+        "prefill_base_s": layers * prefill.overhead_s + recurrent_layers * recurrent_launch_s,
         "decode_p": decode.p_norm or 0.0,
         "prefill_p": prefill.p_norm or 0.0,
         "kv_bytes_per_token": kv_bytes,

@@ -20,7 +20,9 @@ from roofline.specs import Frozen, Source
 
 SCHEMA_VERSION = 1
 Label = Literal["measured", "calibrated", "catalogue", "assumed"]
-OperatorClass = Literal["gemm", "moe_gemm", "lm_head", "attention_decode", "attention_prefill", "elementwise"]
+OperatorClass = Literal[
+    "gemm", "moe_gemm", "lm_head", "attention_decode", "attention_prefill", "elementwise", "recurrence"
+]
 
 
 class Knot(Frozen):
@@ -30,6 +32,27 @@ class Knot(Frozen):
     factor: PositiveFloat
 
 
+class KernelBand(Frozen):
+    """The kernel a library picks from `rows` rows on, until the next band (`roofline.kernel_bands` has the formula).
+
+    A product of `rows` x `inner` by `inner` x `columns` is cut into tiles of `tile_rows` x `tile_columns`, which
+    the processors of the GPU take in waves. A wave that is not full costs up to as much as a full one
+    (`wave_exponent`: 0 never, 1 wholly), and no tile walks its inner dimension faster than `inner_per_s`, all waves
+    after each other raised to `inner_exponent` (None: not a limit). `overhead_s` is per launch.
+    """
+
+    rows: PositiveInt
+    overhead_s: NonNegativeFloat
+    bytes_per_s: PositiveFloat
+    flops_per_s: PositiveFloat
+    p_norm: PositiveFloat = Field(ge=1.0)
+    tile_rows: PositiveInt = 1
+    tile_columns: PositiveInt = 1
+    wave_exponent: NonNegativeFloat = 0.0
+    inner_per_s: PositiveFloat | None = None
+    inner_exponent: NonNegativeFloat = 0.0
+
+
 class OperatorFit(Frozen):
     """Constants of one operator class in one weight format on one machine.
 
@@ -37,6 +60,10 @@ class OperatorFit(Frozen):
     flops (1: no tiles). `cache_bytes`/`cache_bytes_per_s`: a model whose weights together are no larger than
     `cache_bytes` stays in the last-level cache and streams at that bandwidth instead. `knots`, ascending, multiply
     the joined memory and compute time over ranges of rows (below the first: 1); `overhead_s` is left as it is.
+    `bands`, ascending, replace all constants but the knots by those of a kernel per range of rows, in waves over
+    `processors`; rows below the first band belong to it. With bands the knots
+    multiply the whole time. `per_sequence_s`: what a sequence adds to a launch, per cached head of an attention
+    operator, per layer of a recurrent one.
     """
 
     operator: OperatorClass
@@ -49,15 +76,30 @@ class OperatorFit(Frozen):
     cache_bytes: NonNegativeFloat = 0.0
     cache_bytes_per_s: PositiveFloat | None = None
     knots: tuple[Knot, ...] = ()
+    bands: tuple[KernelBand, ...] = ()
+    processors: PositiveInt = 1
+    per_sequence_s: NonNegativeFloat = 0.0
     standard_errors: dict[str, NonNegativeFloat] = {}
 
 
+class MessageTime(Frozen):
+    """Measured time of one collective over a message."""
+
+    message_bytes: PositiveFloat
+    seconds: PositiveFloat
+
+
 class CollectiveFit(Frozen):
-    """All-reduce over `gpus` GPUs: `latency_s + 2 (gpus-1)/gpus * bytes / bytes_per_s`."""
+    """All-reduce over `gpus` GPUs: `latency_s + 2 (gpus-1)/gpus * bytes / bytes_per_s`.
+
+    `points`, ascending, replace the line where they are given: libraries switch algorithms with the size of the
+    message, so no line fits. Between points the logarithms are joined by lines, see `roofline.collectives`.
+    """
 
     gpus: PositiveInt
     latency_s: NonNegativeFloat
     bytes_per_s: PositiveFloat
+    points: tuple[MessageTime, ...] = ()
 
 
 class SamplerFit(Frozen):

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roofline.calibration import Calibration, OperatorFit
+from roofline.collectives import all_reduce_s
 from roofline.counts import experts_touched, linear_format, weight_bytes
+from roofline.kernel_bands import banded_s
 from roofline.specs import Gpu, Layer, Linear, Model, WeightFormat
 from roofline.units import BITS_PER_BYTE
 
@@ -72,6 +74,23 @@ def operator_s(
     return fit.overhead_s + joined_s(memory_s, compute_s, fit.p_norm) * knot_factor(fit, rows)
 
 
+def matrix_s(
+    fit: OperatorFit,
+    hbm_bytes: FloatArray,
+    flops: FloatArray,
+    *,
+    rows: FloatArray,
+    shape: tuple[float, float],
+    cached: bool = False,
+) -> FloatArray:
+    """Seconds of one matrix of `shape` (inner, columns) on one GPU, by the kernel bands where the fit has them."""
+    if not fit.bands:
+        return operator_s(fit, hbm_bytes, _tiled(flops, rows, fit), cached=cached, rows=rows)
+    inner, columns = shape
+    seconds = banded_s(fit.bands, hbm_bytes, flops, rows=rows, columns=columns, inner=inner, processors=fit.processors)
+    return seconds * knot_factor(fit, rows)
+
+
 def padded_tokens(tokens: ArrayLike, graph_tokens: tuple[int, ...]) -> NDArray[np.int64]:
     """Tokens a captured graph really runs: the next captured size; unchanged above the largest."""
     asked = np.asarray(tokens, dtype=np.int64)
@@ -113,7 +132,14 @@ def logits_operators(model: Model, rows: ArrayLike, shard: Shard) -> Iterator[Op
     hbm_bytes, flops = _matrix_counts(
         head, fmt, count, tensor=shard.tensor, activation_bytes=model.precision.activation_bytes
     )
-    seconds = operator_s(fit, hbm_bytes, _tiled(flops, count, fit), cached=_fits_cache(model, shard), rows=count)
+    seconds = matrix_s(
+        fit,
+        hbm_bytes,
+        flops,
+        rows=count,
+        shape=cut_shape(head, shard.tensor),
+        cached=_fits_cache(model, shard),
+    )
     yield OperatorCost("lm_head", "logits", hbm_bytes, flops, np.where(count > 0, seconds, 0.0), 1)
     if shard.tensor > 1:
         link = shard.calibration.collective(shard.tensor)
@@ -140,13 +166,18 @@ def _tiled(flops: FloatArray, rows: FloatArray, fit: OperatorFit) -> FloatArray:
     return flops * np.divide(tiles, rows, out=np.ones_like(rows), where=rows > 0)
 
 
+def cut_shape(linear: Linear, tensor: int) -> tuple[float, float]:
+    """(inputs, outputs) of one GPU's part of a matrix."""
+    inputs = linear.inputs / (tensor if linear.shard == "row" else 1)
+    return inputs, linear.outputs / (tensor if linear.shard == "column" else 1)
+
+
 def _matrix_counts(
     linear: Linear, fmt: WeightFormat, tokens: FloatArray, *, tensor: int, activation_bytes: float
 ) -> tuple[FloatArray, FloatArray]:
     """HBM bytes and flops of one matrix on one GPU: weights once, activations in and out."""
     cut = 1 if linear.shard == "replicated" else tensor
-    inputs = linear.inputs / (cut if linear.shard == "row" else 1)
-    outputs = linear.outputs / (cut if linear.shard == "column" else 1)
+    inputs, outputs = cut_shape(linear, tensor)
     hbm_bytes = (
         linear.weights / cut * fmt.bits_per_weight / BITS_PER_BYTE + tokens * (inputs + outputs) * activation_bytes
     )
@@ -161,7 +192,8 @@ def _linear_cost(
     hbm_bytes, flops = _matrix_counts(
         linear, fmt, tokens, tensor=shard.tensor, activation_bytes=model.precision.activation_bytes
     )
-    seconds = operator_s(fit, hbm_bytes, _tiled(flops, tokens, fit), cached=cached, rows=tokens)
+    shape = cut_shape(linear, shard.tensor)
+    seconds = matrix_s(fit, hbm_bytes, flops, rows=tokens, shape=shape, cached=cached)
     seconds = np.where(tokens > 0, seconds, 0.0)
     return OperatorCost(linear.name, "gemm", layers * hbm_bytes, layers * flops, layers * seconds, layers)
 
@@ -178,7 +210,8 @@ def _experts_cost(layer: Layer, tokens: FloatArray, *, model: Model, shard: Shar
     activation_elements = sum(linear.inputs + linear.outputs for linear in experts.linears)
     hbm_bytes = (touched * bytes_each + rows * activation_elements * model.precision.activation_bytes) / shard.tensor
     flops = 2.0 * rows * experts.weights_each / shard.tensor
-    seconds = np.where(tokens > 0, operator_s(fit, hbm_bytes, flops), 0.0)
+    shape = (float(experts.linears[0].inputs), experts.linears[0].outputs / shard.tensor)
+    seconds = np.where(tokens > 0, matrix_s(fit, hbm_bytes, flops, rows=tokens, shape=shape), 0.0)
     return OperatorCost(
         "experts",
         "gemm",
@@ -209,8 +242,7 @@ def _all_reduce_cost(layer: Layer, tokens: FloatArray, *, model: Model, shard: S
     """One all-reduce after each part of a layer that ends in row-cut matrices: the mixer, the feed-forward part."""
     link = shard.calibration.collective(shard.tensor)
     message_bytes = tokens * model.hidden_size * model.precision.activation_bytes
-    travelled_bytes = 2.0 * (shard.tensor - 1) / shard.tensor * message_bytes
-    seconds = np.where(tokens > 0, link.latency_s + travelled_bytes / link.bytes_per_s, 0.0)
+    seconds = np.where(tokens > 0, all_reduce_s(link, message_bytes), 0.0)
     row_cut = {linear.kind for linear in layer.linears if linear.shard == "row"}
     parts = int("attention" in row_cut) + int("ffn" in row_cut or layer.experts is not None)
     calls = parts * layer.count
