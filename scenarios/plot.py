@@ -28,12 +28,12 @@ class SpeedupCurves:
 
     loads: FloatArray
     load_label: str
-    tpot: FloatArray
-    tpot_low: FloatArray
-    tpot_high: FloatArray
-    throughput: FloatArray
-    throughput_low: FloatArray
-    throughput_high: FloatArray
+    tpot_speedup: FloatArray
+    tpot_speedup_low: FloatArray
+    tpot_speedup_high: FloatArray
+    throughput_speedup: FloatArray
+    throughput_speedup_low: FloatArray
+    throughput_speedup_high: FloatArray
     crossover: float | None
     saturated_from: float | None
     title: str
@@ -55,19 +55,19 @@ class RoundCostCurves:
 
 def speedup_curves(decision: Decision) -> SpeedupCurves:
     """What `draw_speedup_vs_load` draws."""
-    tpot = [_spread([case.speedup_tpot for case in load.cases]) for load in decision.loads]
-    throughput = [_spread([case.speedup_throughput for case in load.cases]) for load in decision.loads]
+    by_token = [_spread([case.tpot_speedup for case in load.cases]) for load in decision.loads]
+    by_capacity = [_spread([case.throughput_speedup for case in load.cases]) for load in decision.loads]
     crossover = decision.verdict.crossover
-    columns = np.array([(*a, *b) for a, b in zip(tpot, throughput, strict=True)], dtype=float)
+    columns = np.array([(*a, *b) for a, b in zip(by_token, by_capacity, strict=True)], dtype=float).T
     return SpeedupCurves(
         loads=_loads(decision),
         load_label=_load_label(decision),
-        tpot=columns[:, 0],
-        tpot_low=columns[:, 1],
-        tpot_high=columns[:, 2],
-        throughput=columns[:, 3],
-        throughput_low=columns[:, 4],
-        throughput_high=columns[:, 5],
+        tpot_speedup=columns[0],
+        tpot_speedup_low=columns[1],
+        tpot_speedup_high=columns[2],
+        throughput_speedup=columns[3],
+        throughput_speedup_low=columns[4],
+        throughput_speedup_high=columns[5],
         crossover=crossover.value if crossover is not None else None,
         saturated_from=_saturated_from(decision),
         title=headline(decision),
@@ -119,8 +119,13 @@ def draw_speedup_vs_load(axes: Axes, curves: SpeedupCurves) -> None:
     """Speed-up in time per token and in throughput over load, intervals shaded."""
     axes.axhline(1.0, color="0.3", linewidth=1.0)
     for label, middle, low, high in (
-        ("S(TPOT): tokens of a request", curves.tpot, curves.tpot_low, curves.tpot_high),
-        ("S(throughput)", curves.throughput, curves.throughput_low, curves.throughput_high),
+        ("S(TPOT): tokens of a request", curves.tpot_speedup, curves.tpot_speedup_low, curves.tpot_speedup_high),
+        (
+            "S(throughput)",
+            curves.throughput_speedup,
+            curves.throughput_speedup_low,
+            curves.throughput_speedup_high,
+        ),
     ):
         [line] = axes.plot(curves.loads, middle, marker="o", label=label)
         axes.fill_between(curves.loads, low, high, color=line.get_color(), alpha=0.2, linewidth=0)

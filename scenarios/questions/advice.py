@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from roofline.cost import round_cost
 from scenarios.acceptance import AcceptanceCase
 from scenarios.build import Arm
+from simulator.policy import DraftByBatch
 
 TOLERANCE_FRACTION = 0.03
 """A range keeps its K while that K stays within this share of the best speed-up."""
@@ -52,6 +53,17 @@ class Advice:
         return json.dumps(
             {"num_speculative_tokens": max(1, self.largest), "num_speculative_tokens_per_batch_size": rows}
         )
+
+
+def following(arm: Arm, advice: Advice) -> Arm:
+    """The speculating arm with the advised schedule."""
+    ranges = tuple((item.first, item.last, item.draft_tokens) for item in advice.ranges)
+    lookahead_tokens = arm.proposer.lookahead_tokens(advice.largest)
+    return replace(
+        arm,
+        policy=DraftByBatch(ranges=ranges),
+        limits=arm.limits.model_copy(update={"lookahead_tokens": lookahead_tokens}),
+    )
 
 
 def advise(arm: Arm, case: AcceptanceCase, *, context_tokens: int, max_draft_tokens: int) -> Advice:

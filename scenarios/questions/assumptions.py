@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from roofline.calibration import Label
 from scenarios.build import Service
@@ -54,7 +55,10 @@ def _workload_text(service: Service) -> str:
     match workload:
         case TraceWorkload() if service.trace is not None:
             hits = "" if workload.prefix_hits == "none" else ", prefix hits of a cache that never evicts"
-            return f"{service.trace.requests:,} recorded requests, arrivals scaled{hits or ', no prefix hits'}"
+            name = Path(workload.path).name
+            return (
+                f"{service.trace.requests:,} recorded requests of {name}, arrivals scaled{hits or ', no prefix hits'}"
+            )
         case OpenWorkload():
             return f"{workload.requests:,} {workload.kind} arrivals per seed and load"
         case ClosedWorkload():

@@ -50,6 +50,12 @@ class Decision:
     requests: int
     version: str
 
+    def report(self) -> str:
+        """What the command prints: verdict, reasons, table of loads, assumptions, flags."""
+        from scenarios.report.decision_text import decision_text
+
+        return decision_text(self)
+
     @property
     def saturated_everywhere(self) -> bool:
         """No load of the sweep can be carried by either arm."""
@@ -59,8 +65,8 @@ class Decision:
 def decide(scenario: Scenario, *, workers: int = 1, progress: Progress | None = None) -> Decision:
     """Simulate both arms over the sweep and judge.
 
-    `workers` above 1 starts processes (a script then needs its `if __name__ == "__main__"` guard); the result
-    does not depend on it. Without an acceptance, the verdict is CANNOT SAY and every load has its break-even.
+    `workers` above 1 starts processes (a script must then guard its entry); the result does not depend on it.
+    Without an acceptance, the verdict is CANNOT SAY and every load has its break-even.
 
     Raises
     ------
@@ -82,18 +88,20 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
             "line, or method, draft and draft_tokens in [speculation]"
         )
     points = load_points(scenario, service.trace)
-    loads = run_loads(service, points, workers=workers, progress=progress)
     requests = workload_at(scenario, points[0], trace=service.trace, seed=0)
     context_tokens = decode_context_tokens(requests)
+    advice = None
+    if service.cases:
+        advice = advise(
+            service.on,
+            service.cases[len(service.cases) // 2],
+            context_tokens=context_tokens,
+            max_draft_tokens=scenario.run.max_draft_tokens,
+        )
+    loads = run_loads(service, points, advice=advice, workers=workers, progress=progress)
     outside = tuple(
         Assumption("assumed", f"extrapolated: {text}") for text in domain_findings(service, loads, requests)
     )
-    middle = service.cases[len(service.cases) // 2] if service.cases else None
-    advice = None
-    if middle is not None:
-        advice = advise(
-            service.on, middle, context_tokens=context_tokens, max_draft_tokens=scenario.run.max_draft_tokens
-        )
     return Decision(
         scenario=scenario,
         verdict=judge([_judged(load) for load in loads]),
@@ -122,7 +130,7 @@ def _judged(load: LoadOutcome) -> JudgedLoad:
         return JudgedLoad(load.point.value, word, np.nan, np.nan, np.nan)
     words = {case.word for case in load.cases}
     middle = load.cases[len(load.cases) // 2]
-    metric = "speedup_throughput" if words == {"SATURATED"} else "speedup_tpot"
+    metric = "throughput_speedup" if words == {"SATURATED"} else "tpot_speedup"
     speedups = [getattr(case, metric) for case in load.cases]
     return JudgedLoad(
         value=load.point.value,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
@@ -14,16 +13,14 @@ from scenarios import notation
 from scenarios.acceptance import AcceptanceCase
 from scenarios.build import Arm, Service
 from scenarios.loads import LoadPoint, workload_at
+from scenarios.questions.advice import Advice, following
+from scenarios.questions.break_even import BreakEven, break_even, simulate_arm, speculating_arm
 from scenarios.questions.verdict import Word
-from simulator.acceptance import Acceptance, LengthAcceptance
 from simulator.compare import Interval, paired_speedup
-from simulator.replica import Speculation, simulate
 from simulator.result import Metric, Result, Slo
 from simulator.workload import Workload
 
 QUANTILES = (0.5, 0.95, 0.99)
-_SEARCH_STEPS = 5
-_SEARCH_TOLERANCE = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,34 +62,30 @@ class RoundSplit:
 
 
 @dataclass(frozen=True, slots=True)
-class BreakEven:
-    """Acceptance length at which the answer flips; `never`/`always`: outside 1..K + 1."""
-
-    kind: Literal["at", "never", "always"]
-    length: float
-
-
-@dataclass(frozen=True, slots=True)
 class CaseAtLoad:
     """The speculating arm under one acceptance, against plain decoding."""
 
     name: str
     on: ArmAtLoad
-    speedup_tpot: Interval
-    speedup_throughput: Interval
+    tpot_speedup: Interval
+    throughput_speedup: Interval
     word: Word
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOutcome:
-    """Everything found at one load. `cases` is empty where no acceptance was given."""
+    """Everything found at one load. `cases` is empty where no acceptance was given.
+
+    `advised` serves with the best K by batch size, under the middle acceptance, on the first seed.
+    """
 
     point: LoadPoint
     off: ArmAtLoad
     cases: tuple[CaseAtLoad, ...]
     round: RoundSplit
     break_even: BreakEven
+    advised: CaseAtLoad | None = None
 
     @property
     def middle(self) -> CaseAtLoad | None:
@@ -111,59 +104,59 @@ def slos_of(service: Service) -> tuple[Slo, ...]:
     )
 
 
-def run_load(service: Service, point: LoadPoint) -> LoadOutcome:
+def run_load(service: Service, point: LoadPoint, advice: Advice | None = None) -> LoadOutcome:
     """Simulate plain and speculating arms at a load over all seeds, and look for the break-even."""
-    on = _speculating(service)
+    on = speculating_arm(service)
     seeds = range(service.scenario.run.seeds)
     one_workload = service.trace is not None
     workloads = [
         workload_at(service.scenario, point, trace=service.trace, seed=seed)
         for seed in (range(1) if one_workload else seeds)
     ]
-    plain = [_simulate(service, service.off, workload, (), seed) for seed, workload in enumerate(workloads)]
+    first_seed = service.scenario.run.seed
+    plain = [simulate_arm(service.off, workload, seed=first_seed + seed) for seed, workload in enumerate(workloads)]
     if one_workload:
         # The luck of drafts does not touch plain decoding: one run serves every seed.
         workloads = workloads * len(seeds)
-        plain = [replace(plain[0], seed=service.scenario.run.seed + seed) for seed in seeds]
+        plain = [replace(plain[0], seed=first_seed + seed) for seed in seeds]
     off = _summary(plain, slos_of(service))
-    cases = tuple(_case(service, case, workloads, plain) for case in service.cases)
+    cases = tuple(_case(service, on, case, workloads, plain) for case in service.cases)
+    advised = None
+    if advice is not None and service.cases:
+        middle = replace(service.cases[len(service.cases) // 2], name="best K")
+        advised = _case(service, following(on, advice), middle, workloads[:1], plain[:1])
     both_full = off.saturated and all(case.on.saturated for case in cases)
-    search = _Search(service, workloads[0], plain[0], "throughput" if both_full and cases else "tpot")
+    metric = "throughput" if both_full and cases else "tpot"
     mean_batch = cases[len(cases) // 2].on.mean_batch if cases else off.mean_batch
     split = round_split(
         service, on, batch=max(1, round(mean_batch)), context_tokens=decode_context_tokens(workloads[0])
     )
-    return LoadOutcome(point=point, off=off, cases=cases, round=split, break_even=search.break_even(split.ratio))
-
-
-def _speculating(service: Service) -> Arm:
-    if service.on is None:
-        raise AssertionError("decide checks that the scenario speculates")
-    return service.on
-
-
-def _simulate(service: Service, arm: Arm, workload: Workload, models: tuple[Acceptance, ...], seed: int) -> Result:
-    return simulate(
-        workload,
-        costs=arm.costs,
-        limits=arm.limits,
-        speculation=Speculation(proposer=arm.proposer, policy=arm.policy, acceptance=models),
-        seed=service.scenario.run.seed + seed,
+    return LoadOutcome(
+        point=point,
+        off=off,
+        cases=cases,
+        round=split,
+        break_even=break_even(service, workloads[0], plain=plain[0], guess=split.ratio, metric=metric),
+        advised=advised,
     )
 
 
-def _case(service: Service, case: AcceptanceCase, workloads: Sequence[Workload], plain: Sequence[Result]) -> CaseAtLoad:
-    arm = _speculating(service)
-    speculating = [_simulate(service, arm, workload, case.models, seed) for seed, workload in enumerate(workloads)]
+def _case(
+    service: Service, arm: Arm, case: AcceptanceCase, workloads: Sequence[Workload], plain: Sequence[Result]
+) -> CaseAtLoad:
+    speculating = [
+        simulate_arm(arm, workload, models=case.models, seed=result.seed)
+        for workload, result in zip(workloads, plain, strict=True)
+    ]
     slos = slos_of(service)
     off, on = _summary(plain, slos), _summary(speculating, slos)
-    speedup_tpot = paired_speedup(plain, speculating, metric="tpot")
-    word, reason = _word(off, on, speedup_tpot)
+    tpot_speedup = paired_speedup(plain, speculating, metric="tpot")
+    word, reason = _word(off, on, tpot_speedup)
     return CaseAtLoad(
         name=case.name,
         on=on,
-        speedup_tpot=speedup_tpot,
-        speedup_throughput=paired_speedup(plain, speculating, metric="throughput"),
+        tpot_speedup=tpot_speedup,
+        throughput_speedup=paired_speedup(plain, speculating, metric="throughput"),
         word=word,
         reason=reason,
     )
@@ -190,7 +183,7 @@ def _word(off: ArmAtLoad, on: ArmAtLoad, speedup: Interval) -> tuple[Word, str]:
 
 
 def _summary(results: Sequence[Result], slos: tuple[Slo, ...]) -> ArmAtLoad:
-    goodputs = [result.goodput(slos) for result in results]
+    inside = [result.goodput(slos) for result in results]
 
     def mean(values: Sequence[float]) -> float:
         return float(np.mean(values))
@@ -200,8 +193,8 @@ def _summary(results: Sequence[Result], slos: tuple[Slo, ...]) -> ArmAtLoad:
         tpot_s=_percentiles(results, "tpot"),
         throughput_tokens_per_s=mean([result.throughput_tokens_per_s for result in results]),
         throughput_requests_per_s=mean([result.throughput_requests_per_s for result in results]),
-        goodput_requests_per_s=mean([goodput.requests_per_s for goodput in goodputs]),
-        goodput_fraction=mean([goodput.fraction for goodput in goodputs]),
+        goodput_requests_per_s=mean([good.requests_per_s for good in inside]),
+        goodput_fraction=mean([good.fraction for good in inside]),
         mean_batch=mean([result.mean_batch for result in results]),
         acceptance_length=mean([result.acceptance_length for result in results]),
         saturated=2 * sum(result.saturation.saturated for result in results) > len(results),
@@ -241,47 +234,3 @@ def round_split(service: Service, arm: Arm, *, batch: int, context_tokens: int) 
         draft=cost.draft_s / cost.plain_s,
         host=cost.host_s / cost.plain_s,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """Looks for the acceptance length at which the simulated speed-up is 1, on one seed."""
-
-    service: Service
-    workload: Workload
-    plain: Result
-    metric: Literal["tpot", "throughput"]
-
-    def break_even(self, guess: float) -> BreakEven:
-        """Secant on log(speed-up) over log(AL), from the closed form AL = R."""
-        largest = self.service.draft_tokens + 1.0
-        tried: list[tuple[float, float]] = []
-        length = min(max(guess, 1.0), largest)
-        for _ in range(_SEARCH_STEPS):
-            speedup = self._speedup(length)
-            if not math.isfinite(speedup) or speedup <= 0:
-                return BreakEven("never", math.nan)
-            tried.append((math.log(length), math.log(speedup)))
-            if abs(tried[-1][1]) < _SEARCH_TOLERANCE:
-                return BreakEven("at", length)
-            if length >= largest and speedup < 1:
-                return BreakEven("never", math.nan)
-            if length <= 1.0 and speedup > 1:
-                return BreakEven("always", math.nan)
-            length = min(max(math.exp(_next(tried)), 1.0), largest)
-        return BreakEven("at", length)
-
-    def _speedup(self, length: float) -> float:
-        model = LengthAcceptance(length=length, at_draft_tokens=self.service.draft_tokens)
-        arm = _speculating(self.service)
-        speculating = _simulate(self.service, arm, self.workload, (model,), 0)
-        return paired_speedup([self.plain], [speculating], metric=self.metric).estimate
-
-
-def _next(tried: Sequence[tuple[float, float]]) -> float:
-    """Log length where the line through the last two points meets 0; slope 1 while there is one point."""
-    x_1, y_1 = tried[-1]
-    if len(tried) == 1:
-        return x_1 - y_1
-    x_0, y_0 = tried[-2]
-    return x_1 - y_1 * (x_1 - x_0) / (y_1 - y_0) if y_1 != y_0 else x_1 - y_1

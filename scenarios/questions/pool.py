@@ -9,10 +9,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from scenarios.build import Service
 from scenarios.loads import LoadPoint
+from scenarios.questions.advice import Advice
 from scenarios.questions.load_run import LoadOutcome, run_load
 
 Progress = Callable[[int, int], None]
-_SERVICE: list[Service] = []
+_KEPT: list[tuple[Service, Advice | None]] = []
 
 
 def available_workers() -> int:
@@ -25,7 +26,12 @@ def say_nothing(done: int, total: int) -> None:
 
 
 def run_loads(
-    service: Service, points: Sequence[LoadPoint], *, workers: int, progress: Progress | None = None
+    service: Service,
+    points: Sequence[LoadPoint],
+    *,
+    advice: Advice | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
 ) -> tuple[LoadOutcome, ...]:
     """Outcomes in the order of `points`. `progress(done, total)` is called after each."""
     told = progress or say_nothing
@@ -34,12 +40,12 @@ def run_loads(
     if workers <= 1:
         outcomes: list[LoadOutcome] = []
         for point in points:
-            outcomes.append(run_load(service, point))
+            outcomes.append(run_load(service, point, advice))
             told(len(outcomes), len(points))
         return tuple(outcomes)
     found: dict[int, LoadOutcome] = {}
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_keep, initargs=(service,)) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_keep, initargs=(service, advice)) as pool:
         futures = {pool.submit(_run_kept, point): point for point in reversed(points)}
         for future in as_completed(futures):
             found[futures[future].index] = future.result()
@@ -47,9 +53,10 @@ def run_loads(
     return tuple(found[point.index] for point in points)
 
 
-def _keep(service: Service) -> None:
-    _SERVICE[:] = [service]
+def _keep(service: Service, advice: Advice | None) -> None:
+    _KEPT[:] = [(service, advice)]
 
 
 def _run_kept(point: LoadPoint) -> LoadOutcome:
-    return run_load(_SERVICE[0], point)
+    service, advice = _KEPT[0]
+    return run_load(service, point, advice)

@@ -110,9 +110,9 @@ def crossing(loads: Sequence[JudgedLoad], before: JudgedLoad, after: JudgedLoad)
     """
     words = {before.word, after.word}
     falling = before.speedup > after.speedup
-    curve = "low" if words == {"ON", "TIE"} else "high" if words == {"OFF", "TIE"} else "speedup"
+    curve = "speedup" if words == {"ON", "OFF"} else "low" if "ON" in words else "high"
     value = None
-    if words <= {"ON", "OFF", "TIE"}:
+    if words & {"ON", "OFF"} and "SATURATED" not in words:
         value = _unity(before.value, getattr(before, curve), after.value, getattr(after, curve))
     if value is None:
         return Crossing(math.sqrt(before.value * after.value), before.value, after.value, interpolated=False)

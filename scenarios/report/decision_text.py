@@ -34,8 +34,8 @@ def load_table(decision: Decision) -> list[str]:
         needed = _break_even_cell(load)
         first = words.load_text(load.point.value, load.point.kind)
         rows.append([first, "off", *_arm_cells(load.off), "" if load.cases else needed, "", "", ""])
-        for case in load.cases:
-            name = "on" if len(load.cases) == 1 else f"on {case.name}"
+        for case in (*load.cases, *([load.advised] if load.advised is not None else [])):
+            name = "on" if case.name == "given" else f"on {case.name}"
             rows.append(["", name, *_arm_cells(case.on), needed, *_speedup_cells(case)])
     table = words.grid(_HEADER, rows)
     seeds = decision.scenario.run.seeds
@@ -48,17 +48,17 @@ def load_table(decision: Decision) -> list[str]:
 
 def _arm_cells(arm: ArmAtLoad) -> list[str]:
     return [
-        *(words.milliseconds(value) for value in arm.ttft_s),
-        *(words.milliseconds(value) for value in arm.tpot_s),
+        *(words.time_text(value) for value in arm.ttft_s),
+        *(words.time_text(value) for value in arm.tpot_s),
         words.number(arm.throughput_tokens_per_s),
-        words.percent(arm.goodput_fraction),
+        words.share_text(arm.goodput_fraction),
         words.number(arm.mean_batch),
         f"{arm.acceptance_length:.2f}",
     ]
 
 
 def _speedup_cells(case: CaseAtLoad) -> list[str]:
-    return [_interval(case.speedup_tpot), _interval(case.speedup_throughput), case.word]
+    return [_interval(case.tpot_speedup), _interval(case.throughput_speedup), case.word]
 
 
 def _interval(interval: Interval) -> str:

@@ -7,7 +7,7 @@ from roofline.units import BYTES_PER_GB, FLOPS_PER_TFLOP
 from scenarios.build import Service
 from scenarios.questions.decide import Decision
 from scenarios.report.verdict_text import reference_load
-from scenarios.report.words import grid, milliseconds, number
+from scenarios.report.words import grid, number, time_text
 
 
 def explain_lines(service: Service, decision: Decision) -> list[str]:
@@ -37,10 +37,10 @@ def explain_lines(service: Service, decision: Decision) -> list[str]:
         lines += [f"One later draft pass: {batch} sequences, one GPU", *_table(rows), ""]
     host, sampler = service.deployment.calibration.host, service.deployment.calibration.sampler
     lines.append(
-        f"Host: {milliseconds(host.step_s)} ms a step, {milliseconds(host.round_s)} ms more a round, "
-        f"{milliseconds(host.draft_pass_s)} ms a draft pass; choosing tokens: "
-        f"{milliseconds(sampler.plain_base_s)} ms plain, "
-        f"{milliseconds(sampler.verify_base_s)} ms verify, before what grows with the batch"
+        f"Host: {time_text(host.step_s)} ms a step, {time_text(host.round_s)} ms more a round, "
+        f"{time_text(host.draft_pass_s)} ms a draft pass; choosing tokens: "
+        f"{time_text(sampler.plain_base_s)} ms plain, "
+        f"{time_text(sampler.verify_base_s)} ms verify, before what grows with the batch"
     )
     return lines
 
@@ -66,7 +66,7 @@ def _cells(name: str, term: str, row: AccountRow) -> list[str]:
         term,
         number(row.hbm_bytes / BYTES_PER_GB),
         number(row.flops / FLOPS_PER_TFLOP),
-        milliseconds(row.seconds),
-        milliseconds(row.floor_s),
+        time_text(row.seconds),
+        time_text(row.floor_s),
         str(row.launches),
     ]

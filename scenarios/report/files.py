@@ -94,6 +94,8 @@ def loads_csv(decision: Decision) -> str:
         for case in load.cases:
             name = "on" if len(load.cases) == 1 else f"on_{case.name}"
             writer.writerow(_csv_row(load, name, case.on, case))
+        if load.advised is not None:
+            writer.writerow(_csv_row(load, "on_best_k", load.advised.on, load.advised))
     return stream.getvalue()
 
 
@@ -102,8 +104,8 @@ _CSV_HEADER = [
     *(f"{metric}_p{100 * quantile:.0f}_s" for metric in ("ttft", "tpot") for quantile in QUANTILES),
     "throughput_tokens_per_s", "throughput_requests_per_s", "goodput_requests_per_s", "goodput_fraction",
     "mean_batch", "acceptance_length", "saturated", "meets_slo", "refused_fraction", "preemptions",
-    "speedup_tpot", "speedup_tpot_low", "speedup_tpot_high",
-    "speedup_throughput", "speedup_throughput_low", "speedup_throughput_high", "word",
+    "tpot_speedup", "tpot_speedup_low", "tpot_speedup_high",
+    "throughput_speedup", "throughput_speedup_low", "throughput_speedup_high", "word",
     "round_cost", "round_cost_verify", "round_cost_draft", "round_cost_host", "break_even", "break_even_length",
 ]  # fmt: skip
 
@@ -111,8 +113,8 @@ _CSV_HEADER = [
 def _csv_row(load: LoadOutcome, arm: str, seen: ArmAtLoad, case: CaseAtLoad | None) -> list[Any]:
     speedups: list[Any] = [""] * 7
     if case is not None:
-        tpot, throughput = case.speedup_tpot, case.speedup_throughput
-        speedups = [tpot.estimate, tpot.low, tpot.high, throughput.estimate, throughput.low, throughput.high, case.word]
+        intervals = (case.tpot_speedup, case.throughput_speedup)
+        speedups = [end for one in intervals for end in (one.estimate, one.low, one.high)] + [case.word]
     values = [
         load.point.kind,
         load.point.value,

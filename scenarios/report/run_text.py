@@ -22,7 +22,7 @@ def summary_lines(run: OneRun) -> list[str]:
     result, counts = run.result, run.result.counts
     times = [
         f"{metric.upper()} p50/p95/p99 "
-        + "/".join(words.milliseconds(result.percentile(metric, quantile)) for quantile in (0.5, 0.95, 0.99))
+        + "/".join(words.time_text(result.percentile(metric, quantile)) for quantile in (0.5, 0.95, 0.99))
         + " ms"
         for metric in ("ttft", "tpot", "latency")
     ]
@@ -34,10 +34,10 @@ def summary_lines(run: OneRun) -> list[str]:
         f"  throughput  {words.number(result.throughput_tokens_per_s)} tokens/s, "
         f"{words.number(result.throughput_requests_per_s)} requests/s",
         f"  batch       {words.number(result.mean_batch)} running on average, busy "
-        f"{words.percent(result.busy_fraction)}",
+        f"{words.share_text(result.busy_fraction)}",
         f"  AL          {result.acceptance_length:.2f} tokens a round",
-        f"  ceilings    {words.percent(result.memory_utilisation_fraction)} of the memory bandwidth, "
-        f"{words.percent(result.compute_utilisation_fraction)} of the arithmetic, while busy",
+        f"  ceilings    {words.share_text(result.memory_utilisation_fraction)} of the memory bandwidth, "
+        f"{words.share_text(result.compute_utilisation_fraction)} of the arithmetic, while busy",
     ]
 
 

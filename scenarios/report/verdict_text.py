@@ -5,7 +5,7 @@ from __future__ import annotations
 from scenarios.questions.decide import Decision
 from scenarios.questions.load_run import LoadOutcome
 from scenarios.questions.verdict import Crossing, Segment
-from scenarios.report.words import gib, load_text, number, paragraph, percent
+from scenarios.report.words import load_text, memory_text, number, paragraph, share_text
 
 
 def headline(decision: Decision) -> str:
@@ -47,11 +47,17 @@ def _k_text(decision: Decision) -> str:
 
 
 def _cannot_say(decision: Decision) -> str:
-    if decision.cases:
-        return "CANNOT SAY: the answer depends on what is inside the intervals below"
+    if len(decision.cases) == 1:
+        return "CANNOT SAY: with and without speculation are within each other's interval at every load that is carried"
     known = [load for load in decision.loads if load.break_even.kind == "at"]
     if not known:
         return "CANNOT SAY without an acceptance length"
+    k = decision.draft_tokens
+    if decision.cases:
+        low, high = decision.cases[0].length(k), decision.cases[-1].length(k)
+        needed = f"{known[0].break_even.length:.2f} at {known[0].point.text}"
+        last = f"{known[-1].break_even.length:.2f} at {known[-1].point.text}"
+        return f"CANNOT SAY: pays from an AL@{k} of {needed} to {last}, published are {low:.2f} to {high:.2f}"
     texts = [f"AL > {load.break_even.length:.2f} at {load.point.text}" for load in (known[0], known[-1])]
     at = f"@{decision.draft_tokens}"
     return (
@@ -92,9 +98,9 @@ def _reasons(loads: list[LoadOutcome]) -> str:
     if not found:
         return "no acceptance given"
     if all(case.word == "SATURATED" for _, case in found):
-        span = _span([case.speedup_throughput.estimate for _, case in found])
+        span = _span([case.throughput_speedup.estimate for _, case in found])
         return f"neither arm keeps up; throughput with speculation is {span} times that without"
-    texts = [f"tokens come {_span([case.speedup_tpot.estimate for _, case in found])} times as fast"]
+    texts = [f"tokens come {_span([case.tpot_speedup.estimate for _, case in found])} times as fast"]
     for reason in dict.fromkeys(case.reason for _, case in found):
         where = [load.point.text for load, case in found if case.reason == reason]
         if "only" in reason or "both" in reason:
@@ -170,7 +176,15 @@ def advice_lines(decision: Decision) -> list[str]:
         for item in advice.ranges
     ]
     lines = paragraph("Best K", f"{'; '.join(parts)} (at a context of {decision.context_tokens:,} tokens).")
-    return [*lines, f"{'':<12}{advice.engine_json()}"]
+    lines.append(f"{'':<12}{advice.engine_json()}")
+    shown = {load.point.index: load for load in (decision.loads[0], reference_load(decision))}
+    gains = [
+        f"{load.advised.tpot_speedup.estimate:.2f} at {load.point.text} (K = {decision.draft_tokens}: "
+        f"{load.middle.tpot_speedup.estimate:.2f})"
+        for load in shown.values()
+        if load.advised is not None and load.middle is not None
+    ]
+    return lines + paragraph("", f"Simulated with these, S(TPOT) is {', '.join(gains)}.")
 
 
 def cost_lines(decision: Decision) -> list[str]:
@@ -182,11 +196,11 @@ def cost_lines(decision: Decision) -> list[str]:
         return paragraph("Costs", "No draft model is loaded: no memory, no KV cache.") + _limits_lines(decision)
     lines = paragraph(
         "Costs",
-        f"The draft holds {gib(memory.draft_weights_bytes)} of weights per GPU ({tensor} "
+        f"The draft holds {memory_text(memory.draft_weights_bytes)} of weights per GPU ({tensor} "
         f"GPU{'s' * (tensor > 1)}) and "
         f"{number(memory.draft_kv_bytes_per_token)} bytes of cache per token; the KV cache shrinks by "
         f"{lost:,} tokens "
-        f"({percent(lost / max(1, memory.kv_tokens_without_draft))}) to {memory.kv_tokens:,}.",
+        f"({share_text(lost / max(1, memory.kv_tokens_without_draft))}) to {memory.kv_tokens:,}.",
     )
     return lines + _limits_lines(decision)
 
@@ -197,7 +211,7 @@ def _limits_lines(decision: Decision) -> list[str]:
         lines += paragraph(
             "Window",
             f"The draft sees {decision.window.window_tokens:,} tokens, and "
-            f"{percent(decision.window.requests_beyond_fraction)} of the requests grow longer: beyond the "
+            f"{share_text(decision.window.requests_beyond_fraction)} of the requests grow longer: beyond the "
             "window its "
             "drafts count as rejected and are still paid for.",
         )
@@ -207,7 +221,8 @@ def _limits_lines(decision: Decision) -> list[str]:
     if refused_fraction > 0:
         lines += paragraph(
             "Refused",
-            f"{percent(refused_fraction)} of the requests are longer than the engine takes (max-model-len, "
+            f"{share_text(refused_fraction)} of the requests are longer than the engine takes "
+            "(max-model-len, "
             "KV cache) and "
             "are refused; they count against goodput.",
         )

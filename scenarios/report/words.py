@@ -23,19 +23,19 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def milliseconds(value_s: float) -> str:
+def time_text(value_s: float) -> str:
     """Milliseconds in a table cell; whole seconds from ten on."""
     if math.isfinite(value_s) and value_s >= SECONDS_FROM_S:
         return f"{value_s:,.0f} s"
     return number(ms_from_seconds(value_s))
 
 
-def gib(count_bytes: float) -> str:
+def memory_text(count_bytes: float) -> str:
     """GiB with one decimal."""
     return f"{gib_from_bytes(count_bytes):.1f} GiB"
 
 
-def percent(fraction: float) -> str:
+def share_text(fraction: float) -> str:
     """A share as percent."""
     if not math.isfinite(fraction):
         return "-"

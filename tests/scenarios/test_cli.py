@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from roofline.catalog import model_config_path
 from scenarios.cli.main import run
 from scenarios.files import load_scenario
 
@@ -73,7 +74,7 @@ def test_explain_adds_the_account_of_one_step(capsys):
     assert all(word in text for word in ("Plain step: ", "Verification of K = 3: ", "lm_head", "launches", "Host: "))
 
 
-def test_out_writes_four_files_and_the_echoed_scenario_gives_the_same_answer(capsys, tmp_path):
+def test_out_writes_four_files_and_nothing_beside_them(capsys, tmp_path):
     assert run([*COMPLETE, "--out", str(tmp_path / "out")]) == 0
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"result.json", "loads.csv", "speedup_vs_load.png", "al_vs_round_cost.png"}
@@ -192,6 +193,20 @@ def test_an_unknown_key_and_a_newer_schema_are_refused_from_a_file(capsys, tmp_p
     file.write_text("schema_version = 9\n")
     assert run(["decide", str(file)]) == 2
     assert "schema_version 9 is newer" in capsys.readouterr().err
+
+
+def test_a_gpu_and_a_draft_that_the_catalogue_lacks_come_from_files(capsys, tmp_path):
+    gpu = tmp_path / "mine.toml"
+    gpu.write_text(
+        'name = "Mine"\nvendor = "me"\narchitecture = "Hopper sm90"\nmemory_bytes = 8.5e10\nhbm_bytes_per_s = 3.0e12\n'
+        'peak_flops_per_s = { bf16 = 9.0e14 }\nlink_bytes_per_s = 1e11\nlink = "nvlink"\n'
+        'source = { title = "data sheet", url = "https://example.org/mine", retrieved = 2026-01-01 }\n'
+    )
+    draft = tmp_path / "draft.json"
+    draft.write_text(model_config_path("SafeAILab--EAGLE3-LLaMA3.1-8B").read_text(encoding="utf-8"))
+    changes = ["--gpu", str(gpu), "--draft-config", str(draft), "--acceptance-length", "2.5@3"]
+    assert run(["decide", "--serve", SERVE, *POISSON, "--loads", "2", "--workers", "1", *changes]) == 0
+    assert "Mine: data sheet (2026-01-01)" in capsys.readouterr().out
 
 
 def test_init_writes_a_scenario_that_loads_and_does_not_overwrite(capsys, tmp_path):

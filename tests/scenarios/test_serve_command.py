@@ -40,7 +40,7 @@ def test_the_line_of_the_main_job_fills_target_hardware_and_speculation():
         "CUDA_VISIBLE_DEVICES=0,1,2,3 " + LLAMA + " -tp 4",
         "vllm serve --model meta-llama/Llama-3.1-70B-Instruct -tp 4",
         "python -m vllm.entrypoints.openai.api_server --model meta-llama/Llama-3.1-70B-Instruct -tp 4",
-        "/opt/venv/bin/python3 -m vllm.entrypoints.openai.api_server --model=meta-llama/Llama-3.1-70B-Instruct -tp 4",
+        "venv/bin/python3 -m vllm.entrypoints.openai.api_server --model=meta-llama/Llama-3.1-70B-Instruct -tp 4",
         "vllm serve meta-llama/Llama-3.1-70B-Instruct \\\n  -tp 4",
     ],
 )

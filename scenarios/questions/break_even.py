@@ -1,0 +1,83 @@
+"""The acceptance length at which speculation and plain decoding are equally good at a load, by simulation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from scenarios.build import Arm, Service
+from simulator.acceptance import Acceptance, LengthAcceptance
+from simulator.compare import paired_speedup
+from simulator.replica import Speculation, simulate
+from simulator.result import Result
+from simulator.workload import Workload
+
+STEPS = 5
+TOLERANCE = 0.005
+"""The search ends when the logarithm of the speed-up is this near 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """Acceptance length at which the answer flips; `never`/`always`: outside 1..K + 1."""
+
+    kind: Literal["at", "never", "always"]
+    length: float
+
+
+def speculating_arm(service: Service) -> Arm:
+    """The arm with the draft loaded; callers have checked that there is one."""
+    if service.on is None:
+        raise AssertionError("decide checks that the scenario speculates")
+    return service.on
+
+
+def simulate_arm(arm: Arm, workload: Workload, *, models: tuple[Acceptance, ...] = (), seed: int) -> Result:
+    """Serve the requests with one arm."""
+    return simulate(
+        workload,
+        costs=arm.costs,
+        limits=arm.limits,
+        speculation=Speculation(proposer=arm.proposer, policy=arm.policy, acceptance=models),
+        seed=seed,
+    )
+
+
+def break_even(
+    service: Service,
+    workload: Workload,
+    *,
+    plain: Result,
+    guess: float,
+    metric: Literal["tpot", "throughput"],
+) -> BreakEven:
+    """Secant on log(speed-up) over log(AL) from the closed form AL = R, on the seed of `plain`."""
+    largest = service.draft_tokens + 1.0
+    tried: list[tuple[float, float]] = []
+    length = min(max(guess, 1.0), largest)
+    for _ in range(STEPS):
+        model = LengthAcceptance(length=length, at_draft_tokens=service.draft_tokens)
+        speculating = simulate_arm(speculating_arm(service), workload, models=(model,), seed=plain.seed)
+        speedup = paired_speedup([plain], [speculating], metric=metric).estimate
+        if not math.isfinite(speedup) or speedup <= 0:
+            return BreakEven("never", math.nan)
+        tried.append((math.log(length), math.log(speedup)))
+        if abs(tried[-1][1]) < TOLERANCE:
+            return BreakEven("at", length)
+        if length >= largest and speedup < 1:
+            return BreakEven("never", math.nan)
+        if length <= 1.0 and speedup > 1:
+            return BreakEven("always", math.nan)
+        length = min(max(math.exp(_next(tried)), 1.0), largest)
+    return BreakEven("at", length)
+
+
+def _next(tried: Sequence[tuple[float, float]]) -> float:
+    """Log length where the line through the last two points meets 0; slope 1 while there is one point."""
+    x_1, y_1 = tried[-1]
+    if len(tried) == 1:
+        return x_1 - y_1
+    x_0, y_0 = tried[-2]
+    return x_1 - y_1 * (x_1 - x_0) / (y_1 - y_0) if y_1 != y_0 else x_1 - y_1
