@@ -178,6 +178,7 @@ def _plan(workload: Workload, costs: StepCostTable, limits: EngineLimits, specul
         long_prefill_tokens=limits.long_prefill_tokens,
         chunked_prefill=limits.chunked_prefill,
         reserve_full_prompt=limits.reserve_full_prompt,
+        alternate_prefill=limits.alternate_prefill,
         concurrency=workload.concurrency or 0,
         speculation_loaded=speculation.proposer.work.kind != "none",
         draft_by_batch=draft_by_batch,

@@ -15,6 +15,10 @@ from simulator.state import Batch, Requests
 def schedule(requests, batch, plan, state):
     """Give every running request its tokens, then admit from the queue; returns how many are in the step."""
     preempted_before = state.preempted
+    if plan.alternate_prefill:
+        prompts = _schedule_prompts(requests, batch, plan, state)
+        if prompts > 0:
+            return prompts
     demand, missing_blocks = _demand(batch, plan, state.running)
     if demand <= plan.max_batched_tokens and missing_blocks <= state.free_blocks and plan.long_prefill_tokens == 0:
         state.free_blocks -= missing_blocks
@@ -22,9 +26,28 @@ def schedule(requests, batch, plan, state):
         scheduled, budget = state.running, plan.max_batched_tokens - demand
     else:
         scheduled, budget = _ration(requests, batch, plan, state)
-    if state.preempted == preempted_before:
+    if state.preempted == preempted_before and not plan.alternate_prefill:
         scheduled += _admit(requests, batch, plan, state, budget)
     return scheduled
+
+
+@compiled
+def _schedule_prompts(requests, batch, plan, state):
+    """A step of prompts alone: chunks under way, then new requests; 0 when decodes may have the step."""
+    batch.scheduled[: state.running] = 0
+    budget = plan.max_batched_tokens
+    scheduled = place = 0
+    while place < state.running and budget > 0:
+        tokens = min(batch.known[place] - batch.computed[place], budget)
+        if tokens > 1:
+            wanted = batch.computed[place] + tokens + plan.lookahead_tokens
+            if not _allocate(requests, batch, plan, state, place, wanted):
+                break
+            batch.scheduled[place] = tokens
+            budget -= tokens
+            scheduled += 1
+        place += 1
+    return scheduled + _admit(requests, batch, plan, state, budget)
 
 
 @inlined

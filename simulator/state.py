@@ -155,6 +155,7 @@ class Plan(NamedTuple):
     long_prefill_tokens: int
     chunked_prefill: bool
     reserve_full_prompt: bool
+    alternate_prefill: bool
     concurrency: int
     speculation_loaded: bool
     draft_by_batch: IntArray

@@ -110,7 +110,7 @@ def _grow(batch, running, draft_tokens):
         emitted[place] += gain
         computed[place] = emits * (known[place] + agreed[place]) + (1 - emits) * (computed[place] + scheduled[place])
         known[place] += emits * (1 + agreed[place])
-        drafts[place] = emits * draft_tokens
+        drafts[place] = emits * draft_tokens + (1 - emits) * drafts[place]
         batch.rounds[place] += int(verified > 0)
         batch.drafted[place] += max(verified, 0)
         batch.accepted[place] += agreed[place]

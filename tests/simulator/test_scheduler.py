@@ -121,3 +121,26 @@ def test_beyond_the_drafters_window_nothing_is_accepted_but_drafts_are_paid():
     # Context 5 and 7 and 9 accept; from 11 on each round emits one token.
     assert result.accepted_tokens[0] == 3
     assert result.rounds[0] == 3 + (20 - 1 - 6)
+
+
+def test_a_sequence_left_out_of_a_step_keeps_its_drafts():
+    # Budget 5: one sequence verifies 1 + 3, the other gets 1 token and loses its drafts for this step only.
+    result = _run(workload([0.0, 0.0], [2, 2], [3, 3]), head(3, IidAcceptance(1.0)), max_batched_tokens=4)
+    assert result.steps.draft_tokens.tolist() == [0, 3, 3]
+
+
+def test_alternating_engines_never_mix_prompts_and_decodes():
+    load = workload([0.0, 0.5, 3.5], [4, 6, 2], [5, 3, 2])
+    result = _run(load, alternate_prefill=True)
+    steps = result.steps
+
+    assert np.all((steps.decoding == 0) | (steps.prefilling == 0))
+    # The second prompt interrupts the first request's decoding, the third both.
+    assert steps.new_tokens.tolist() == [4, 6, 2, 2, 2, 2, 1]
+    assert steps.prefilling.tolist() == [1, 1, 0, 0, 1, 0, 0]
+    assert result.counts.finished == 3
+
+
+def test_an_alternating_engine_finishes_a_cut_prompt_before_it_decodes():
+    result = _run(workload([0.0, 0.5], [4, 20], [3, 1]), max_batched_tokens=8, alternate_prefill=True)
+    assert result.steps.new_tokens.tolist() == [4, 8, 8, 4, 1, 1]
