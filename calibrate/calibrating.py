@@ -46,7 +46,7 @@ def calibrate_rows(rows: list[Row], record: dict[str, Any], *, today: date) -> C
     samples = collect(rows)
     observed = observed_components(samples, setting)
     cache_bytes = float(weight_bytes(setting.model("draft"))) if record["device"] == "cpu" else 0.0
-    fitted = fit_constants(observed, forms_for(record["device"], setting.dtype, cache_bytes))
+    fitted = fit_constants(observed, forms_for(record["device"], setting.dtype, cache_bytes=cache_bytes))
     environment = record.get("environment", {})
     device = environment.get("gpu") or environment.get("cpu") or record["device"]
     return Calibration(
@@ -130,7 +130,7 @@ def write_calibration(calibration: Calibration, folder: Path) -> Path:
 def _with_errors(fitted: Fitted, setting: Setting) -> tuple[OperatorFit, ...]:
     prefixes = {"gemm": "gemm_", "lm_head": "lm_head_", "attention_decode": "attention_", "elementwise": "elementwise_"}
     operators: list[OperatorFit] = []
-    for operator in operators_of(fitted.values, fitted.form, setting.dtype):
+    for operator in operators_of(fitted.values, fitted.form, dtype=setting.dtype):
         prefix = prefixes.get(operator.operator, "?")
         errors = {
             name.removeprefix(prefix): value

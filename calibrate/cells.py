@@ -77,7 +77,7 @@ def acceptance_length(alpha: float, draft_tokens: int) -> float:
     return float(np.sum(alpha ** np.arange(draft_tokens + 1)))
 
 
-def cells_of(samples: JobSamples, calibration: Calibration, setting: Setting) -> list[Cell]:
+def cells_of(samples: JobSamples, calibration: Calibration, *, setting: Setting) -> list[Cell]:
     """Every cell whose plain step and round were measured."""
     table = cost_table(calibration, setting)
     found: list[Cell] = []
@@ -113,7 +113,7 @@ def _draft_share(calibration: Calibration, setting: Setting, job: Job, plain_s: 
     """c(B) of the textbook formula S = AL / (1 + K c): one warm draft pass over one plain step; verifying is free."""
     draft = Job("forward", "draft", job.batch, 1, job.context_tokens)
     choose = Job("sample_draft", "draft", job.batch, 1, 0)
-    return float(predict_s(calibration, setting, [draft, choose]).sum()) / plain_s
+    return float(predict_s(calibration, setting, jobs=[draft, choose]).sum()) / plain_s
 
 
 def decide_by(cells: list[Cell]) -> Decisions:

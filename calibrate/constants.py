@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from calibrate.shapes import ACTIVATION_BYTES, WEIGHT_FORMATS, EngineDType
 from roofline.attention import kv_format
@@ -58,7 +59,7 @@ RATES = (
 OVERHEADS = ("gemm_overhead_s", "layer_overhead_s", "step_s", "draft_pass_s", "cold_draft_s")
 
 
-def unknowns(form: Form, starts: Mapping[str, float], unit_s: float) -> list[Unknown]:
+def unknowns(form: Form, starts: Mapping[str, float], *, unit_s: float) -> list[Unknown]:
     """All unknowns of a form; `starts` gives the rates, from the data."""
     found = [Unknown(name, starts[name], starts[name] / 300, starts[name] * 300) for name in RATES]
     found.append(Unknown("gemm_p", 1.5, 1.0, 16.0))
@@ -68,31 +69,8 @@ def unknowns(form: Form, starts: Mapping[str, float], unit_s: float) -> list[Unk
     return found + [Unknown(name, 1e-3 * unit_s, 0.0, 3.0 * unit_s, unit_s) for name in OVERHEADS]
 
 
-def operators_of(values: Mapping[str, float], form: Form, dtype: EngineDType) -> tuple[OperatorFit, ...]:
-    """Operator constants. LM head and layers share exponent, tiles and knots: one library multiplies both."""
-    knots = tuple(Knot(rows=rows, factor=values.get(f"knot_{rows}", 1.0)) for rows in form.knot_rows)
-    weights = WEIGHT_FORMATS[dtype].name
-    layers = OperatorFit(
-        operator="gemm",
-        weights=weights,
-        bytes_per_s=values["gemm_bytes_per_s"],
-        flops_per_s=values["gemm_flops_per_s"],
-        overhead_s=values["gemm_overhead_s"],
-        p_norm=values["gemm_p"],
-        tile_tokens=form.tile_rows,
-        knots=knots,
-        cache_bytes=form.cache_bytes,
-        cache_bytes_per_s=values["gemm_bytes_per_s"] * values["cache_gain"] if form.cache_bytes > 0 else None,
-    )
-    head = OperatorFit(
-        operator="lm_head",
-        weights=weights,
-        bytes_per_s=values["lm_head_bytes_per_s"],
-        flops_per_s=values["lm_head_flops_per_s"],
-        p_norm=values["gemm_p"],
-        tile_tokens=form.tile_rows,
-        knots=knots,
-    )
+def operators_of(values: Mapping[str, float], form: Form, *, dtype: EngineDType) -> tuple[OperatorFit, ...]:
+    """Operator constants: layers, LM head, attention of decode and of prefill, what lies between."""
     decode = OperatorFit(
         operator="attention_decode",
         weights=kv_format(8 * ACTIVATION_BYTES[dtype]),
@@ -100,7 +78,6 @@ def operators_of(values: Mapping[str, float], form: Form, dtype: EngineDType) ->
         flops_per_s=values["attention_flops_per_s"],
         p_norm=1.0,
     )
-    prefill = decode.model_copy(update={"operator": "attention_prefill"})
     between = OperatorFit(
         operator="elementwise",
         weights="any",
@@ -109,7 +86,34 @@ def operators_of(values: Mapping[str, float], form: Form, dtype: EngineDType) ->
         overhead_s=values["layer_overhead_s"],
         p_norm=1.0,
     )
-    return layers, head, decode, prefill, between
+    prefill = decode.model_copy(update={"operator": "attention_prefill"})
+    return *_matrices(values, form, dtype=dtype), decode, prefill, between
+
+
+def _matrices(values: Mapping[str, float], form: Form, *, dtype: EngineDType) -> tuple[OperatorFit, OperatorFit]:
+    """LM head and layers share exponent, tiles and knots: one library multiplies both."""
+    shared: dict[str, Any] = {
+        "weights": WEIGHT_FORMATS[dtype].name,
+        "p_norm": values["gemm_p"],
+        "tile_tokens": form.tile_rows,
+        "knots": tuple(Knot(rows=rows, factor=values.get(f"knot_{rows}", 1.0)) for rows in form.knot_rows),
+    }
+    layers = OperatorFit(
+        operator="gemm",
+        bytes_per_s=values["gemm_bytes_per_s"],
+        flops_per_s=values["gemm_flops_per_s"],
+        overhead_s=values["gemm_overhead_s"],
+        cache_bytes=form.cache_bytes,
+        cache_bytes_per_s=values["gemm_bytes_per_s"] * values["cache_gain"] if form.cache_bytes > 0 else None,
+        **shared,
+    )
+    head = OperatorFit(
+        operator="lm_head",
+        bytes_per_s=values["lm_head_bytes_per_s"],
+        flops_per_s=values["lm_head_flops_per_s"],
+        **shared,
+    )
+    return layers, head
 
 
 def host_of(values: Mapping[str, float]) -> HostFit:

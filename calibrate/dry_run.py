@@ -67,7 +67,7 @@ def dry_run(plan: RunPlan, gpu: Gpu) -> DryRun:
     resets_s = sum(entry.seconds for entry in jobs if entry.job.model == "draft")
     return DryRun(
         jobs=jobs,
-        memory_bytes=memory_account(plan.preset, plan.dtype, plan.context_tokens),
+        memory_bytes=memory_account(plan.preset, plan.dtype, context_tokens=plan.context_tokens),
         usable_bytes=USABLE_MEMORY_FRACTION * gpu.memory_bytes,
         start_s=START_S + CAPTURE_S * len(jobs),
         repetition_s=sum(entry.seconds for entry in jobs) + resets_s + len(jobs) * (probe_s + 2e-4),
@@ -76,7 +76,7 @@ def dry_run(plan: RunPlan, gpu: Gpu) -> DryRun:
 
 
 def _planned(job: Job, plan: RunPlan, gpu: Gpu) -> PlannedJob:
-    work = work_of(job, plan.preset, plan.dtype)
+    work = work_of(job, plan.preset, dtype=plan.dtype)
     math = WEIGHT_FORMATS[plan.dtype].math
     memory_s = work.moved_bytes / (SUSTAINED_BANDWIDTH_FRACTION * gpu.hbm_bytes_per_s)
     compute_s = work.flops / (SUSTAINED_FLOPS_FRACTION * gpu.peak_flops_per_s[math])
@@ -94,7 +94,7 @@ def kernels_of(job: Job, preset: Preset) -> int:
     return shape_of(preset, job.model).layers * KERNELS_PER_LAYER + KERNELS_PER_SAMPLER
 
 
-def memory_account(preset: Preset, dtype: EngineDType, context_tokens: int) -> dict[str, float]:
+def memory_account(preset: Preset, dtype: EngineDType, *, context_tokens: int) -> dict[str, float]:
     """Bytes held at once: weights, embeddings, caches, and the buffers of the largest round."""
     batch, drafts = max(preset.batches), max(preset.draft_tokens)
     capacity = context_tokens + (LOOP_ROUNDS + 2) * (drafts + 1)

@@ -11,7 +11,7 @@ from calibrate.run import RunPlan
 from roofline.units import gib_from_bytes, ms_from_seconds
 
 
-def dry_run_lines(plan: RunPlan, result: DryRun, gpu_name: str) -> list[str]:
+def dry_run_lines(plan: RunPlan, result: DryRun, *, gpu_name: str) -> list[str]:
     """Every job with shape, bytes, flops and time; then memory and budget."""
     lines = [
         f"dry run: preset {plan.preset.name}, {plan.dtype}, context {plan.context_tokens}, estimated for {gpu_name}; "

@@ -72,7 +72,7 @@ def fit_constants(observed: Observed, forms: tuple[Form, ...]) -> Fitted:
     return replace(_fit_form(passes, best.form, sampler, begin=best.values), sampler_errors=sampler_errors)
 
 
-def forms_for(device: str, dtype: str, cache_bytes: float) -> tuple[Form, ...]:
+def forms_for(device: str, dtype: str, *, cache_bytes: float) -> tuple[Form, ...]:
     """Forms worth trying: with and without tiles; kernel changes where the CPU's library is known to have them."""
     if device == "cuda":
         return tuple(Form(tile_rows=tile, knot_rows=()) for tile in (1, 16, 64, 128))
@@ -88,12 +88,14 @@ def forms_for(device: str, dtype: str, cache_bytes: float) -> tuple[Form, ...]:
 def _fit_form(
     observed: Observed, form: Form, sampler: SamplerFit, *, begin: Mapping[str, float] | None = None
 ) -> Fitted:
-    wanted = unknowns(form, _starting_rates(observed), float(np.median(observed.seconds)))
+    wanted = unknowns(form, _starting_rates(observed), unit_s=float(np.median(observed.seconds)))
     jobs = list(observed.jobs)
 
     def residuals(theta: FloatArray) -> FloatArray:
         values = _values(theta, wanted)
-        predicted_s = predict_s(constants_only(values, form, observed.setting, sampler), observed.setting, jobs)
+        predicted_s = predict_s(
+            constants_only(values, form, setting=observed.setting, sampler=sampler), observed.setting, jobs=jobs
+        )
         return np.log(predicted_s / observed.seconds)
 
     solved = _solve(residuals, wanted, begin)
@@ -156,7 +158,7 @@ def _starting_rates(observed: Observed) -> dict[str, float]:
     """Orders of magnitude from the smallest and the largest pass of the target."""
     preset, dtype = observed.setting.preset, observed.setting.dtype
     passes = [
-        (work_of(job, preset, dtype), seconds)
+        (work_of(job, preset, dtype=dtype), seconds)
         for job, seconds in zip(observed.jobs, observed.seconds, strict=True)
         if job.kind in ("forward", "matrices") and job.model == "target"
     ]
@@ -215,14 +217,14 @@ def _fit_shares(columns: FloatArray, seconds: FloatArray) -> tuple[FloatArray, F
     return solved.x / size, np.sqrt(np.clip(np.diag(covariance), 0.0, None)) / size
 
 
-def constants_only(values: Mapping[str, float], form: Form, setting: Setting, sampler: SamplerFit) -> Calibration:
+def constants_only(values: Mapping[str, float], form: Form, *, setting: Setting, sampler: SamplerFit) -> Calibration:
     """A calibration of constants without provenance, for predictions inside a fit."""
     return Calibration(
         name="fit in progress",
         label="calibrated",
         machine=Machine(device="this machine"),
         created=date(2026, 11, 29),
-        operators=operators_of(values, form, setting.dtype),
+        operators=operators_of(values, form, dtype=setting.dtype),
         host=host_of(values),
         sampler=sampler,
     )

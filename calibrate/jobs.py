@@ -142,7 +142,7 @@ class Work:
     flops: float
 
 
-def work_of(job: Job, preset: Preset, dtype: EngineDType) -> Work:
+def work_of(job: Job, preset: Preset, *, dtype: EngineDType) -> Work:
     """The account `--dry-run` prints; weights once a pass, KV once a sequence, logits read by samplers."""
     if job.kind in ("round", "loop"):
         parts = [_round_work(job, preset, dtype)] * (LOOP_ROUNDS if job.kind == "loop" else 1)

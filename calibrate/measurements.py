@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from calibrate.jobs import Job
-from calibrate.timing import Sample
 from roofline.errors import InvalidInput
 
 ROWS_FILE = "rows.jsonl"
@@ -66,24 +65,6 @@ class RowWriter:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-
-def row_of(
-    job: Job, sample: Sample, *, repetition: int, probe_s: float, elapsed_s: float, emitted_tokens: int = 0
-) -> Row:
-    """A row from a sample."""
-    return Row(
-        job=job,
-        repetition=repetition,
-        busy_s=sample.busy_s,
-        wall_s=sample.wall_s,
-        probe_s=probe_s,
-        involuntary_switches=sample.involuntary_switches,
-        page_faults=sample.page_faults,
-        steal_s=sample.steal_s,
-        elapsed_s=elapsed_s,
-        emitted_tokens=emitted_tokens,
-    )
 
 
 def read_rows(folder: Path) -> list[Row]:

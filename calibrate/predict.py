@@ -78,7 +78,7 @@ def round_of(table: StepCostTable, job: Job) -> RoundCost:
     return round_cost(table, batch=job.batch, context_tokens=job.context_tokens, draft_tokens=job.draft_tokens)
 
 
-def predict_s(calibration: Calibration, setting: Setting, jobs: list[Job]) -> FloatArray:
+def predict_s(calibration: Calibration, setting: Setting, *, jobs: list[Job]) -> FloatArray:
     """Seconds of each job; end-to-end ones from the simulator's table, components from the same operators."""
     gpu = machine_as_gpu(calibration)
     shard = Shard(gpu=gpu, calibration=calibration)
@@ -130,13 +130,13 @@ def _component_s(kind: str, model: Model, jobs: list[Job], shard: Shard) -> Floa
             + sampler.verify_per_logit_s * rows * model.vocab_size
         )
     draft = model.role == "draft_model"
-    passed_s = trunk_s(model, rows, shard) + attention_s(model, jobs, shard)
+    passed_s = trunk_s(model, rows, shard) + attention_s(model, jobs, shard=shard)
     host_s = host.draft_pass_s if draft else host.step_s + host.step_per_sequence_s * batch
     cold_s = host.cold_draft_s if kind == "cold_forward" else 0.0
     return passed_s + _logits_s(model, batch if draft else rows, shard) + host_s + cold_s
 
 
-def attention_s(model: Model, jobs: list[Job], shard: Shard) -> FloatArray:
+def attention_s(model: Model, jobs: list[Job], *, shard: Shard) -> FloatArray:
     """Attention of passes with equal contexts: each cache read once, every (row, token) pair computed."""
     terms = attention_coefficients(model, shard)
     batch, new = np.array([job.batch for job in jobs]), np.array([job.query_tokens for job in jobs])

@@ -55,12 +55,12 @@ class Report:
     verdict: Verdict
 
 
-def report_on(rows: list[Row], record: dict[str, Any], calibration: Calibration) -> Report:
+def report_on(rows: list[Row], record: dict[str, Any], *, calibration: Calibration) -> Report:
     """Judge a calibration by the end-to-end rows of its run."""
     setting = setting_of(record)
     samples = collect(rows)
-    cells = cells_of(samples, calibration, setting)
-    wall = cells_of(collect(rows, "wall"), calibration, setting)
+    cells = cells_of(samples, calibration, setting=setting)
+    wall = cells_of(collect(rows, "wall"), calibration, setting=setting)
     errors = np.array([abs(cell.error_fraction) for cell in cells])
     textbook = np.array([abs(cell.textbook_error_fraction) for cell in cells])
     noise = np.array([cell.noise_fraction for cell in cells])
@@ -70,7 +70,7 @@ def report_on(rows: list[Row], record: dict[str, Any], calibration: Calibration)
     return Report(
         calibration=calibration,
         cells=tuple(cells),
-        terms=tuple(terms_of(samples, calibration, setting)),
+        terms=tuple(terms_of(samples, calibration, setting=setting)),
         decisions=decide_by(cells),
         median_abs_error=float(np.median(errors)),
         p90_abs_error=float(np.quantile(errors, 0.9)),
@@ -87,7 +87,7 @@ def report_on(rows: list[Row], record: dict[str, Any], calibration: Calibration)
     )
 
 
-def terms_of(samples: JobSamples, calibration: Calibration, setting: Setting) -> list[Terms]:
+def terms_of(samples: JobSamples, calibration: Calibration, *, setting: Setting) -> list[Terms]:
     """R by term for every cell whose components were all measured."""
     known = {job: typical_s(samples, job) for job in samples.jobs()}
     table = cost_table(calibration, setting)
@@ -106,7 +106,7 @@ def terms_of(samples: JobSamples, calibration: Calibration, setting: Setting) ->
                 draft_tokens=job.draft_tokens,
                 measured={name: sum(known[part] for part in group) / plain_s for name, group in parts.items()},
                 predicted={
-                    name: float(predict_s(calibration, setting, group).sum()) / cost.plain_s
+                    name: float(predict_s(calibration, setting, jobs=group).sum()) / cost.plain_s
                     for name, group in parts.items()
                 },
                 measured_ratio=known[job] / plain_s,

@@ -1,21 +1,23 @@
 """Measuring within a budget: one shuffled list per repetition, rows on disk at once, resumed after any end."""
 
+import itertools
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from calibrate.jobs import Job, component_jobs, end_to_end_jobs, loop_jobs
-from calibrate.measurements import RUN_FILE, Row, RowWriter, read_rows, read_run_record, row_of, write_run_record
+from calibrate.measurements import RUN_FILE, Row, RowWriter, read_rows, read_run_record, write_run_record
 from calibrate.presets import Preset
 from calibrate.shapes import EngineDType
 from calibrate.timing import Sample
 from roofline.errors import InvalidInput
 
 ENOUGH_REPETITIONS = 9
+WARM_UP = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Progress:
     what: str
 
 
-def order_of(jobs: list[Job], repetition: int, seed: int) -> list[Job]:
+def order_of(jobs: list[Job], repetition: int, *, seed: int) -> list[Job]:
     """The list as a repetition goes through it; depends on its arguments alone, so a resumed run continues it."""
     order = np.random.default_rng([seed, repetition + 1]).permutation(len(jobs))
     return [jobs[index] for index in order]
@@ -107,30 +109,27 @@ def run(
 
     measurer = make_measurer()
     writer = RowWriter(folder)
-    jobs = plan.jobs()
     try:
-        for job in order_of(jobs, -1, plan.seed):
+        for job, repetition in _endless_list(plan.jobs(), plan.seed):
             if spent_s() >= plan.budget_s:
                 return
-            show(Progress(spent_s(), plan.budget_s, 0, f"warm-up: {job.key}"))
-            measurer.warm_up(job)
-        repetition = 0
-        while True:
-            for job in order_of(jobs, repetition, plan.seed):
-                if (job, repetition) in done:
-                    continue
-                if spent_s() >= plan.budget_s:
-                    return
+            if repetition == WARM_UP:
+                show(Progress(spent_s(), plan.budget_s, 0, f"warm-up: {job.key}"))
+                measurer.warm_up(job)
+            elif (job, repetition) not in done:
                 show(Progress(spent_s(), plan.budget_s, repetition, job.key))
                 sample, probe_s, emitted = measurer.measure(job)
-                writer.append(
-                    row_of(
-                        job, sample, repetition=repetition, probe_s=probe_s, elapsed_s=spent_s(), emitted_tokens=emitted
-                    )
-                )
-            repetition += 1
+                surroundings = {"probe_s": probe_s, "elapsed_s": spent_s(), "emitted_tokens": emitted}
+                writer.append(Row(job=job, repetition=repetition, **asdict(sample), **surroundings))
     finally:
         writer.close()
+
+
+def _endless_list(jobs: list[Job], seed: int) -> Iterator[tuple[Job, int]]:
+    """All jobs untimed once, then repetition after repetition."""
+    for repetition in itertools.count(WARM_UP):
+        for job in order_of(jobs, repetition, seed=seed):
+            yield job, repetition
 
 
 def _earlier_rows(plan: RunPlan, folder: Path, environment: dict[str, object]) -> list[Row]:

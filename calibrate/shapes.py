@@ -61,19 +61,11 @@ def as_model(
     shape: DecoderShape, dtype: EngineDType, *, role: Literal["target", "draft_model", "head"] = "target"
 ) -> Model:
     """The `roofline.Model` of a shape: the fit and the simulator compute from the same object."""
-    weights, width = WEIGHT_FORMATS[dtype], shape.heads * shape.head_dim
+    weights = WEIGHT_FORMATS[dtype]
     layer = Layer(
         count=shape.layers,
         linears=linears_of(shape),
-        attention=Attention(
-            kind="gqa",
-            heads=shape.heads,
-            kv_heads=shape.kv_heads,
-            kv_elements_per_token=2 * shape.kv_heads * shape.head_dim,
-            flops_per_pair=4 * width,
-            prefill_flops_per_pair=4 * width,
-            kv_shards=shape.kv_heads,
-        ),
+        attention=_attention_of(shape),
         other_parameters=2 * shape.hidden,
         elementwise_elements=_elementwise_elements(shape),
     )
@@ -99,6 +91,19 @@ def as_model(
             kv_bits=8 * ACTIVATION_BYTES[dtype],
             activation_bytes=ACTIVATION_BYTES[dtype],
         ),
+    )
+
+
+def _attention_of(shape: DecoderShape) -> Attention:
+    width = shape.heads * shape.head_dim
+    return Attention(
+        kind="gqa",
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        kv_elements_per_token=2 * shape.kv_heads * shape.head_dim,
+        flops_per_pair=4 * width,
+        prefill_flops_per_pair=4 * width,
+        kv_shards=shape.kv_heads,
     )
 
 

@@ -19,7 +19,7 @@ def causal_mask(positions: torch.Tensor, *, span: int, group: int, dtype: torch.
     return mask.repeat(1, group, 1)[:, None]
 
 
-def attend(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, *, mask: torch.Tensor) -> torch.Tensor:
+def attend(query: torch.Tensor, keys: torch.Tensor, *, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Attention of `(batch, q, heads, head_dim)` over caches `(batch, kv_heads, span, head_dim)`.
 
     Returns

@@ -122,7 +122,7 @@ class Bench:
         last_only = job.model == "draft"
 
         def call() -> torch.Tensor:
-            hidden = model.forward(fed, places, cache, span=span)
+            hidden = model.forward(fed, places, cache=cache, span=span)
             return model.logits(hidden[:, -1] if last_only else hidden)
 
         reset = self._target_pass() if job.kind == "cold_forward" else (call if last_only else _nothing)
@@ -155,7 +155,7 @@ class Bench:
         plain = job.kind == "sample_plain"
 
         def call() -> None:
-            chosen, _ = choose(holder[0], 1.0, self.generator)
+            chosen, _ = choose(holder[0], 1.0, generator=self.generator)
             if plain:
                 sequences.append(Verified(chosen[:, None], torch.zeros_like(chosen)))
 
@@ -187,7 +187,7 @@ class Bench:
 
         def call() -> None:
             span = job.context_tokens + job.query_tokens
-            engine.speculative_round(sequences, proposer, job.draft_tokens, span=span, steering=steering)
+            engine.speculative_round(sequences, proposer, draft_tokens=job.draft_tokens, span=span, steering=steering)
 
         return Prepared(lambda: self._rewind(sequences), call, _no_tokens)
 
@@ -202,7 +202,7 @@ class Bench:
             for _ in range(LOOP_ROUNDS):
                 longest = self.capacity_tokens if self.device == "cuda" else int(sequences.lengths.max()) + drafts
                 if drafts:
-                    engine.speculative_round(sequences, proposer, drafts, span=longest, steering=steering)
+                    engine.speculative_round(sequences, proposer, draft_tokens=drafts, span=longest, steering=steering)
                 else:
                     engine.plain_step(sequences, span=longest)
 
@@ -234,7 +234,7 @@ class Bench:
     def _target_pass(self) -> Callable[[], object]:
         fed, places = self._random_tokens(1, 1), self._lengths(1)[:, None]
         model, cache, span = self._models["target"], self._view("target", 1), self.context_tokens + 1
-        return lambda: model.logits(model.forward(fed, places, cache, span=span))
+        return lambda: model.logits(model.forward(fed, places, cache=cache, span=span))
 
     def _view(self, model: str, batch: int) -> KvCache:
         whole = self._caches["draft" if model == "draft" else "target"]

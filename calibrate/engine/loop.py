@@ -30,21 +30,21 @@ class Engine:
         """Fill the cache with all tokens but the last of each sequence, padded to the longest."""
         longest = int(sequences.lengths.max())
         places = torch.arange(longest - 1, device=sequences.tokens.device).repeat(sequences.batch, 1)
-        hidden = self.target.forward(sequences.tokens[:, : longest - 1], places, self.cache, span=longest)
+        hidden = self.target.forward(sequences.tokens[:, : longest - 1], places, cache=self.cache, span=longest)
         self.last = TargetPass(hidden, places)
 
     def plain_step(self, sequences: Sequences, *, span: int) -> None:
         """One token for every sequence."""
         hidden = self.target_pass(sequences.last(), sequences.cached[:, None], span=span)
-        chosen, _ = choose(self.target.logits(hidden[:, -1]), self.temperature, self.generator)
+        chosen, _ = choose(self.target.logits(hidden[:, -1]), self.temperature, generator=self.generator)
         sequences.append(Verified(chosen[:, None], torch.zeros_like(chosen)))
 
     def speculative_round(
         self,
         sequences: Sequences,
         proposer: Proposer,
-        draft_tokens: int,
         *,
+        draft_tokens: int,
         span: int,
         steering: Steering | None = None,
     ) -> Verified:
@@ -61,12 +61,12 @@ class Engine:
 
     def target_pass(self, fed: torch.Tensor, places: torch.Tensor, *, span: int) -> torch.Tensor:
         """Hidden states of new rows, kept for a head."""
-        hidden = self.target.forward(fed, places, self.cache, span=span)
+        hidden = self.target.forward(fed, places, cache=self.cache, span=span)
         self.last = TargetPass(hidden, places)
         return hidden
 
 
-def generate_plain(engine: Engine, sequences: Sequences, new_tokens: int) -> None:
+def generate_plain(engine: Engine, sequences: Sequences, *, new_tokens: int) -> None:
     """Extend every sequence by exactly `new_tokens`."""
     engine.prefill(sequences)
     longest = int(sequences.lengths.max())
@@ -77,8 +77,8 @@ def generate_plain(engine: Engine, sequences: Sequences, new_tokens: int) -> Non
 def generate_speculative(
     engine: Engine,
     sequences: Sequences,
-    proposer: Proposer,
     *,
+    proposer: Proposer,
     draft_tokens: int,
     new_tokens: int,
     steering: Steering | None = None,
@@ -89,6 +89,6 @@ def generate_speculative(
     rounds = 0
     while bool((sequences.lengths < wanted).any()):
         span = int(sequences.lengths.max()) + draft_tokens + 1
-        engine.speculative_round(sequences, proposer, draft_tokens, span=span, steering=steering)
+        engine.speculative_round(sequences, proposer, draft_tokens=draft_tokens, span=span, steering=steering)
         rounds += 1
     return rounds

@@ -51,6 +51,18 @@ class _Layer:
     down: Multiply
 
 
+@dataclass(slots=True)
+class _Places:
+    """Where the new rows of a pass stand; the same for all its layers."""
+
+    rows: torch.Tensor
+    positions: torch.Tensor
+    span: int
+    cosine: torch.Tensor
+    sine: torch.Tensor
+    mask: torch.Tensor
+
+
 class Decoder:
     """Weights of one model on one device.
 
@@ -98,8 +110,8 @@ class Decoder:
         self,
         tokens: torch.Tensor,
         positions: torch.Tensor,
-        cache: KvCache,
         *,
+        cache: KvCache,
         span: int,
         features: torch.Tensor | None = None,
     ) -> torch.Tensor:
@@ -119,11 +131,10 @@ class Decoder:
         cosine, sine = self._rotary[0][positions], self._rotary[1][positions]
         mask = causal_mask(positions, span=span, group=self.shape.group, dtype=self.torch_dtype)
         rows = torch.arange(tokens.shape[0], device=tokens.device)[:, None]
+        places = _Places(rows, positions, span, cosine, sine, mask)
         for index, layer in enumerate(self.layers):
-            attended = self._attention(
-                layer, x, cache, index=index, where=(rows, positions, span), rotary=(cosine, sine), mask=mask
-            )
-            x = x + attended
+            keys, values = cache.keys[index], cache.values[index]
+            x = x + self._attention(layer, x, keys=keys, values=values, places=places)
             x = x + self._feed_forward(layer, x)
         return x
 
@@ -134,17 +145,16 @@ class Decoder:
         return flat.view(*hidden.shape[:-1], self.shape.vocab)
 
     def _attention(
-        self, layer: _Layer, x: torch.Tensor, cache: KvCache, *, index: int, where, rotary, mask
+        self, layer: _Layer, x: torch.Tensor, *, keys: torch.Tensor, values: torch.Tensor, places: _Places
     ) -> torch.Tensor:
-        shape, (rows, positions, span) = self.shape, where
-        batch, new = x.shape[:2]
+        shape, (batch, new) = self.shape, x.shape[:2]
         normed = torch.nn.functional.rms_norm(x, (shape.hidden,), layer.attention_norm, NORM_EPS)
         qkv = layer.qkv(normed.view(batch * new, shape.hidden)).view(batch, new, -1, shape.head_dim)
-        turned = _rotate(qkv[:, :, : shape.heads + shape.kv_heads], *rotary)
-        cache.keys[index][rows, :, positions] = turned[:, :, shape.heads :]
-        cache.values[index][rows, :, positions] = qkv[:, :, shape.heads + shape.kv_heads :]
-        keys, values = cache.keys[index][:, :, :span], cache.values[index][:, :, :span]
-        out = attend(turned[:, :, : shape.heads], keys, values, mask=mask)
+        turned = _rotate(qkv[:, :, : shape.heads + shape.kv_heads], places.cosine, sine=places.sine)
+        keys[places.rows, :, places.positions] = turned[:, :, shape.heads :]
+        values[places.rows, :, places.positions] = qkv[:, :, shape.heads + shape.kv_heads :]
+        seen = slice(0, places.span)
+        out = attend(turned[:, :, : shape.heads], keys[:, :, seen], values=values[:, :, seen], mask=places.mask)
         return layer.o(out.view(batch * new, -1)).view(batch, new, -1)
 
     def _feed_forward(self, layer: _Layer, x: torch.Tensor) -> torch.Tensor:
@@ -178,7 +188,7 @@ class Decoder:
         return angles.cos().to(self.device, self.torch_dtype), angles.sin().to(self.device, self.torch_dtype)
 
 
-def _rotate(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+def _rotate(x: torch.Tensor, cosine: torch.Tensor, *, sine: torch.Tensor) -> torch.Tensor:
     """Rotary embedding of `(batch, q, heads, head_dim)`; tables `(batch, q, head_dim / 2)`."""
     cosine, sine = cosine[:, :, None], sine[:, :, None]
     first, second = x.chunk(2, dim=-1)

@@ -59,8 +59,8 @@ class ModelProposer:
         self, fed: torch.Tensor, places: torch.Tensor, *, span: int, generator: torch.Generator
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """One forward pass and the draw after its last row."""
-        hidden = self.model.forward(fed, places, self.cache, span=span)
-        return choose(self.model.logits(hidden[:, -1]), self.temperature, generator)
+        hidden = self.model.forward(fed, places, cache=self.cache, span=span)
+        return choose(self.model.logits(hidden[:, -1]), self.temperature, generator=generator)
 
 
 @dataclass(slots=True)
@@ -82,20 +82,20 @@ class HeadProposer:
         assert last is not None
         places = last.positions + 1
         fed = sequences.tokens.gather(1, places)
-        hidden = self.head.forward(fed, places, self.cache, span=span, features=last.hidden)
+        hidden = self.head.forward(fed, places, cache=self.cache, span=span, features=last.hidden)
         row = sequences.lengths - 1 - places[:, 0]
         hidden = hidden[torch.arange(sequences.batch, device=row.device), row][:, None]
         places = sequences.places(1)
         tokens: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
         for index in range(draft_tokens):
-            chosen, law = choose(self.head.logits(hidden[:, -1]), self.temperature, generator)
+            chosen, law = choose(self.head.logits(hidden[:, -1]), self.temperature, generator=generator)
             tokens.append(chosen)
             if law is not None:
                 laws.append(law)
             if index + 1 < draft_tokens:
                 places = places + 1
-                hidden = self.head.forward(chosen[:, None], places, self.cache, span=span, features=hidden)
+                hidden = self.head.forward(chosen[:, None], places, cache=self.cache, span=span, features=hidden)
         return Drafts(torch.stack(tokens, dim=1), torch.stack(laws, dim=1) if laws else None)
 
 

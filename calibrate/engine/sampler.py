@@ -79,7 +79,7 @@ def draw(weights: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def choose(
-    logits: torch.Tensor, temperature: float, generator: torch.Generator
+    logits: torch.Tensor, temperature: float, *, generator: torch.Generator
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Next token of each row `(rows, vocab)` and the law it was drawn from (None when greedy, temperature 0)."""
     if temperature == 0.0:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 DRY_RUN_GPU = "H200-SXM"
 FOLDER = click.Path(path_type=Path, file_okay=False)
-_DURATION = re.compile(r"^(\d+(?:\.\d+)?)(s|min|h)?$")
+_TIME_TEXT = re.compile(r"^(\d+(?:\.\d+)?)(s|min|h)?$")
 _SECONDS_PER = {"s": 1.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
 
@@ -48,7 +49,8 @@ def run_command(
 ) -> None:  # fmt: skip
     """Time components and whole rounds, shuffled together, within a budget."""
     started_s = time.monotonic()
-    plan = _plan(device, preset, dtype, context=context, budget_s=budget_seconds(budget), seed=seed, loops=loops)
+    plan = _plan(device, preset, dtype=dtype, context=context, budget_s=budget_seconds(budget))
+    plan = replace(plan, seed=seed, loops=loops)
     if dry_run:
         _print_dry_run(plan, gpu)
         return
@@ -87,7 +89,7 @@ def report_command(folder: Path) -> None:
     if calibration is None or calibration.rows_sha256 != rows_hash(rows):
         calibration = calibrate_folder(folder)
         write_calibration(calibration, folder)
-    report = report_on(rows, read_run_record(folder), calibration)
+    report = report_on(rows, read_run_record(folder), calibration=calibration)
     write_report(report, folder)
     write_figures(report, folder)
     _print_report(report)
@@ -96,15 +98,13 @@ def report_command(folder: Path) -> None:
 
 def budget_seconds(text: str) -> float:
     """Seconds of `90s`, `6min`, `1h` or a bare number of seconds."""
-    found = _DURATION.match(text.strip())
+    found = _TIME_TEXT.match(text.strip())
     if not found or float(found[1]) <= 0:
         raise InvalidInput(f"--budget must be a time like 90s, 6min or 1h, got {text!r}; give one")
     return float(found[1]) * _SECONDS_PER[found[2]]
 
 
-def _plan(
-    device: str | None, preset: str, dtype: str, *, context: int | None, budget_s: float, seed: int, loops: bool
-) -> RunPlan:
+def _plan(device: str | None, preset: str, *, dtype: str, context: int | None, budget_s: float) -> RunPlan:
     from calibrate.presets import PRESETS
     from calibrate.run import RunPlan
 
@@ -119,8 +119,6 @@ def _plan(
         device=chosen,
         context_tokens=context or PRESETS[preset].context_tokens,
         budget_s=budget_s,
-        seed=seed,
-        loops=loops,
     )
 
 
@@ -196,7 +194,7 @@ def _print_dry_run(plan: RunPlan, gpu_name: str) -> None:
     from roofline.catalog import gpu
 
     result = dry_run(plan, gpu(gpu_name))
-    for line in dry_run_lines(plan, result, gpu_name):
+    for line in dry_run_lines(plan, result, gpu_name=gpu_name):
         click.echo(line)
     if not (result.fits_memory and result.fits_budget):
         limit = "the budget" if result.fits_memory else f"the memory of {gpu_name}"

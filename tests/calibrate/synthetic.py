@@ -53,7 +53,7 @@ RECORD: dict[str, Any] = {
 
 def true_calibration() -> Calibration:
     """The constants as a calibration."""
-    return constants_only(TRUE_VALUES, FORM, SETTING, TRUE_SAMPLER)
+    return constants_only(TRUE_VALUES, FORM, setting=SETTING, sampler=TRUE_SAMPLER)
 
 
 def all_jobs() -> list[Job]:
@@ -65,7 +65,7 @@ def all_jobs() -> list[Job]:
 def rows_of(*, repetitions: int = 10, noise: float = 0.0, seconds_per_unit: float = 1.0, seed: int = 0) -> list[Row]:
     """Rows whose times are the predictions, with log-normal noise."""
     jobs = all_jobs()
-    times_s = predict_s(true_calibration(), SETTING, jobs)
+    times_s = predict_s(true_calibration(), SETTING, jobs=jobs)
     generator = np.random.default_rng(seed)
     rows: list[Row] = []
     for repetition in range(repetitions):

@@ -38,7 +38,7 @@ def noiseless() -> Calibration:
 
 def test_noiseless_rows_recover_the_constants_to_one_in_a_million() -> None:
     found = noiseless()
-    for fitted, true in zip(found.operators, operators_of(TRUE_VALUES, FORM, "bf16"), strict=True):
+    for fitted, true in zip(found.operators, operators_of(TRUE_VALUES, FORM, dtype="bf16"), strict=True):
         assert fitted.operator == true.operator
         assert fitted.tile_tokens == true.tile_tokens
         assert [knot.rows for knot in fitted.knots] == [knot.rows for knot in true.knots]
@@ -87,12 +87,12 @@ def noisy() -> tuple[list[Row], Calibration]:
 
 def test_noisy_rows_predict_held_out_rounds_within_the_noise() -> None:
     rows, calibration = noisy()
-    report = report_on(rows, RECORD, calibration)
+    report = report_on(rows, RECORD, calibration=calibration)
     assert report.verdict.stable
     assert report.median_abs_error < 0.025
     assert len(report.cells) == 48
-    truth = predict_s(true_calibration(), SETTING, all_jobs())
-    found = predict_s(calibration, SETTING, all_jobs())
+    truth = predict_s(true_calibration(), SETTING, jobs=all_jobs())
+    found = predict_s(calibration, SETTING, jobs=all_jobs())
     assert np.median(np.abs(found / truth - 1.0)) < 0.01
 
 
@@ -104,7 +104,7 @@ def test_standard_errors_cover_the_truth_and_shrink_without_noise() -> None:
 
 def test_a_perfect_machine_is_reported_without_error_or_regret() -> None:
     rows = rows_of(repetitions=10)
-    content = as_json(report_on(rows, RECORD, noiseless()))
+    content = as_json(report_on(rows, RECORD, calibration=noiseless()))
     assert content["max_abs_error"] < 1e-6
     assert content["regret_mean"] == pytest.approx(0.0, abs=1e-9)
     assert content["right_side_share"] == 1.0
@@ -114,7 +114,7 @@ def test_a_perfect_machine_is_reported_without_error_or_regret() -> None:
 
 
 def test_too_few_repetitions_are_not_stable_and_the_reason_says_what_to_do() -> None:
-    report = report_on(rows_of(repetitions=3), RECORD, noiseless())
+    report = report_on(rows_of(repetitions=3), RECORD, calibration=noiseless())
     assert not report.verdict.stable
     assert "only 3 repetitions" in report.verdict.reasons[0]
     assert "--budget" in report.verdict.reasons[0]
@@ -122,7 +122,7 @@ def test_too_few_repetitions_are_not_stable_and_the_reason_says_what_to_do() -> 
 
 def test_a_noisy_run_is_not_stable() -> None:
     rows = rows_of(repetitions=9, noise=0.4, seed=2)
-    report = report_on(rows, RECORD, noiseless())
+    report = report_on(rows, RECORD, calibration=noiseless())
     assert not report.verdict.stable
     assert any("disagree" in reason for reason in report.verdict.reasons)
 

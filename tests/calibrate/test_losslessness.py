@@ -69,7 +69,7 @@ def exact_law(target: Decoder, temperature: float) -> np.ndarray:
     prefixes = torch.cartesian_prod(*[torch.arange(VOCAB)] * (EMITTED - 1))
     tokens = torch.cat((torch.tensor(PROMPT).repeat(len(prefixes), 1), prefixes), dim=1)
     places = torch.arange(tokens.shape[1]).repeat(len(prefixes), 1)
-    hidden = target.forward(tokens, places, _cache(target.shape, len(prefixes)), span=tokens.shape[1])
+    hidden = target.forward(tokens, places, cache=_cache(target.shape, len(prefixes)), span=tokens.shape[1])
     laws = law_of(target.logits(hidden[:, len(PROMPT) - 1 :]), temperature).double().numpy()
     first, second = prefixes[:, 0].numpy(), prefixes[:, 1].numpy()
     rows = np.arange(len(prefixes))
@@ -88,7 +88,7 @@ def counts_of(setup: Setup, sequences: int, *, seed: int, rule: RejectionRule = 
         engine = _engine(target, size, setup.temperature, seed=seed + part, rule=rule)
         state = Sequences.from_prompts([PROMPT] * size, capacity_tokens=CAPACITY, device="cpu")
         proposer = _proposer(setup.proposer, target, size, setup.temperature)
-        generate_speculative(engine, state, proposer, draft_tokens=setup.draft_tokens, new_tokens=EMITTED)
+        generate_speculative(engine, state, proposer=proposer, draft_tokens=setup.draft_tokens, new_tokens=EMITTED)
         emitted = state.tokens[:, len(PROMPT) : len(PROMPT) + EMITTED].numpy()
         code = emitted @ np.array([VOCAB**2, VOCAB, 1])
         counts += np.bincount(code, minlength=len(counts))
@@ -158,7 +158,7 @@ def test_greedy_output_equals_plain_decoding_for_ragged_batches(name: str, draft
     draft_shape = replace(DRAFT, vocab=50)
     prompts = [[1, 2], [3, 4, 5, 6], [7, 8, 7, 8, 7, 8, 7], [9, 1, 9], [2, 2, 2, 2, 2]]
     plain = Sequences.from_prompts(prompts, capacity_tokens=CAPACITY, device="cpu")
-    generate_plain(_engine(target, len(prompts), 0.0, seed=1), plain, 24)
+    generate_plain(_engine(target, len(prompts), 0.0, seed=1), plain, new_tokens=24)
     if name == "draft model":
         proposer: Proposer = ModelProposer(_decoder(draft_shape, 11), _cache(draft_shape, len(prompts)), 0.0)
     elif name == "head":
@@ -169,7 +169,7 @@ def test_greedy_output_equals_plain_decoding_for_ragged_batches(name: str, draft
         proposer = _proposer(name, target, len(prompts), 0.0)
     speculative = Sequences.from_prompts(prompts, capacity_tokens=CAPACITY, device="cpu")
     engine = _engine(target, len(prompts), 0.0, seed=2)
-    generate_speculative(engine, speculative, proposer, draft_tokens=draft_tokens, new_tokens=24)
+    generate_speculative(engine, speculative, proposer=proposer, draft_tokens=draft_tokens, new_tokens=24)
     for row, prompt in enumerate(prompts):
         wanted = plain.tokens[row, : len(prompt) + 24].tolist()
         assert speculative.tokens[row, : len(prompt) + 24].tolist() == wanted
@@ -187,5 +187,5 @@ def test_a_perfect_draft_is_always_accepted() -> None:
     proposer_fill = _engine(target, 2, 0.0, seed=2)
     proposer_fill.cache = proposer.cache
     proposer_fill.prefill(state)
-    rounds = generate_speculative(engine, state, proposer, draft_tokens=3, new_tokens=12)
+    rounds = generate_speculative(engine, state, proposer=proposer, draft_tokens=3, new_tokens=12)
     assert rounds == 3
