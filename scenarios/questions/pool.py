@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
@@ -47,13 +48,19 @@ def run_loads(
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_keep, initargs=(service, advice)) as pool:
         futures = {pool.submit(_run_kept, point): point for point in reversed(points)}
-        for future in as_completed(futures):
-            found[futures[future].index] = future.result()
-            told(len(found), len(points))
+        try:
+            for future in as_completed(futures):
+                found[futures[future].index] = future.result()
+                told(len(found), len(points))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return tuple(found[point.index] for point in points)
 
 
 def _keep(service: Service, advice: Advice | None) -> None:
+    # Ctrl-C is the parent's business: it cancels what waits, and nobody prints a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _KEPT[:] = [(service, advice)]
 
 

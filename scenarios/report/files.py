@@ -49,6 +49,15 @@ def decision_json(decision: Decision) -> str:
         "segments": decision.verdict.segments,
         "crossover": decision.verdict.crossover,
         "draft_tokens": decision.draft_tokens,
+        "acceptance": [
+            {
+                "name": case.name,
+                "label": case.label,
+                "text": case.text,
+                "length_at_draft_tokens": case.length(decision.draft_tokens),
+            }
+            for case in decision.cases
+        ],
         "draft_tokens_advice": None
         if advice is None
         else {"ranges": advice.ranges, "engine": json.loads(advice.engine_json())},
