@@ -53,7 +53,8 @@ def scenario_options(command: Command) -> Command:
 def scenario_table(file: str | None, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """The scenario file with the options laid over it, and what to call it in errors.
 
-    An option replaces what the file says; an acceptance or a workload given here replaces the file's as a whole.
+    An option replaces what the file says; an acceptance, a method or a workload given here replaces the file's
+    acceptance, drafts or workload as a whole.
     """
     from scenarios.files import read_scenario_table
 
@@ -61,6 +62,9 @@ def scenario_table(file: str | None, options: dict[str, Any]) -> tuple[dict[str,
     if file:
         table = read_scenario_table(file)
     given = {name: value for name, value in options.items() if value not in (None, (), False)}
+    if "method" in given:
+        kept = cast("dict[str, Any]", table.get("speculation") or {}).get("draft_tokens")
+        table["speculation"] = {} if kept is None else {"draft_tokens": kept}
     for option, (section, key, read) in _PLACES.items():
         if option in given:
             _put(table, section, key, read(option, given[option]))

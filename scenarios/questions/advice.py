@@ -69,17 +69,19 @@ def following(arm: Arm, advice: Advice) -> Arm:
 def advise(arm: Arm, case: AcceptanceCase, *, context_tokens: int, max_draft_tokens: int) -> Advice:
     """The best K by batch, 0 where plain decoding wins; neighbouring batches share a K where it costs next to nothing.
 
-    Closed form at a steady decode batch of equal contexts: S = AL(K) / R(K, B).
+    Closed form at a steady decode batch of equal contexts: S = AL(K) / R(K, B). Where only a share of rounds has drafts
+    (n-gram), AL and R are means over rounds with and without, R taken as linear in that share.
     """
     table = arm.costs
     reach = min(max_draft_tokens, table.max_draft_tokens, case.known_draft_tokens or max_draft_tokens)
     batches = _batches(min(table.max_sequences, table.max_tokens // (reach + 1)))
+    share = arm.proposer.proposal_fraction
     speedups = np.ones((reach + 1, len(batches)))
     for drafts in range(1, reach + 1):
-        length = 1.0 + arm.proposer.proposal_fraction * (case.length(drafts) - 1.0)
+        length = 1.0 + share * (case.length(drafts) - 1.0)
         for column, batch in enumerate(batches):
             cost = round_cost(table, batch=batch, context_tokens=context_tokens, draft_tokens=drafts)
-            speedups[drafts, column] = length / cost.ratio
+            speedups[drafts, column] = length / (1.0 + share * (cost.ratio - 1.0))
     return Advice(_ranges(speedups, batches), tuple(batches), speedups)
 
 

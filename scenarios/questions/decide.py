@@ -143,7 +143,8 @@ def _judged(load: LoadOutcome) -> JudgedLoad:
 
 def _window(service: Service, contexts: np.ndarray) -> DraftWindow | None:
     limit = service.draft.max_context_tokens if service.draft is not None else None
-    beyond = float(np.mean(contexts > limit)) if limit else 0.0
+    served = contexts[contexts <= (service.off.limits.max_context_tokens or np.inf)]
+    beyond = float(np.sum(served > limit)) / len(contexts) if limit else 0.0
     return DraftWindow(limit, beyond) if limit and beyond > 0 else None
 
 

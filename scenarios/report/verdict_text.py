@@ -179,7 +179,7 @@ def advice_lines(decision: Decision) -> list[str]:
     lines.append(f"{'':<12}{advice.engine_json()}")
     shown = {load.point.index: load for load in (decision.loads[0], reference_load(decision))}
     gains = [
-        f"{load.advised.tpot_speedup.estimate:.2f} at {load.point.text} (K = {decision.draft_tokens}: "
+        f"{load.advised.tpot_speedup.estimate:.2f} at {load.point.text} (as given: "
         f"{load.middle.tpot_speedup.estimate:.2f})"
         for load in shown.values()
         if load.advised is not None and load.middle is not None

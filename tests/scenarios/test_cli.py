@@ -7,7 +7,8 @@ import pytest
 
 from roofline.catalog import model_config_path
 from scenarios.cli.main import run
-from scenarios.files import load_scenario
+from scenarios.cli.options import scenario_table
+from scenarios.files import load_scenario, scenario_from_dict
 
 SERVE = (
     "vllm serve meta-llama/Llama-3.1-8B-Instruct "
@@ -207,6 +208,35 @@ def test_a_gpu_and_a_draft_that_the_catalogue_lacks_come_from_files(capsys, tmp_
     changes = ["--gpu", str(gpu), "--draft-config", str(draft), "--acceptance-length", "2.5@3"]
     assert run(["decide", "--serve", SERVE, *POISSON, "--loads", "2", "--workers", "1", *changes]) == 0
     assert "Mine: data sheet (2026-01-01)" in capsys.readouterr().out
+
+
+def read_over(preset, **options):
+    table, origin = scenario_table(preset, options)
+    return scenario_from_dict(table, origin=origin)
+
+
+def test_options_lie_over_the_file():
+    plain = load_scenario("llama8b_h100_chat")
+    changed = read_over("llama8b_h100_chat", alpha="0.7", gpu="H200-SXM", slo=("tpot=9ms",), seeds="2", rate="3")
+    assert (changed.acceptance.alpha, changed.acceptance.length) == (0.7, None)
+    assert changed.hardware.gpu == "H200-SXM"
+    assert changed.slo == ("tpot=9ms",)
+    assert changed.run.seeds == 2
+    assert changed.workload.rate_per_s == 3.0
+    assert changed.workload.input_tokens == plain.workload.input_tokens
+    assert changed.speculation == plain.speculation
+
+
+def test_another_method_drops_the_files_draft_and_another_workload_its_sweep():
+    changed = read_over("llama8b_h100_chat", method="ngram", proposal_fraction="0.5")
+    assert changed.speculation.draft is None
+    assert changed.speculation.draft_tokens == 3
+    closed = read_over("llama70b_h100_azure", concurrency="8", input_tokens="100", output_tokens="50", loads="1,2")
+    assert closed.workload.kind == "closed"
+    assert closed.loads.concurrencies == (1, 2)
+    multiples = read_over("llama70b_h100_azure", loads="0.5x,2x")
+    assert multiples.loads.factors == (0.5, 2.0)
+    assert multiples.workload.kind == "trace"
 
 
 def test_init_writes_a_scenario_that_loads_and_does_not_overwrite(capsys, tmp_path):
