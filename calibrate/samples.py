@@ -11,13 +11,11 @@ from calibrate.measurements import Row
 
 FloatArray = NDArray[np.float64]
 ClockName = Literal["busy", "wall"]
-REFERENCE_QUANTILE = 0.25
-"""The machine is described as it is when the reference kernel takes this quantile of its times."""
-LOUD_QUANTILE = 0.9
-"""Samples with a slower reference kernel than this are left out: what disturbs that much does more than slow down."""
-CLIPPED_LOG_SPAN = 0.5
+REFERENCE_QUANTILE = 0.5
+"""The machine is described as it typically was: with the reference kernel at its median over the run. There the
+correction is smallest, and an exponent estimated too low, as from noisy references, shifts no kind of job."""
+CLIPPED_LOG_SPAN = 0.8
 """Excess of the reference kernel, in logarithms, beyond which it says no more about the sample between its two runs."""
-FEWEST_SAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +38,19 @@ class JobSamples:
 
 def collect(rows: list[Row], clock: ClockName = "busy") -> JobSamples:
     """Group rows by job and correct them to the reference level."""
-    probes_s = np.array([row.probe_s for row in rows])
-    reference_s, loud_s = np.quantile(probes_s, [REFERENCE_QUANTILE, LOUD_QUANTILE])
+    reference_s = float(np.quantile([row.probe_s for row in rows], REFERENCE_QUANTILE))
     by_job: dict[Job, list[Row]] = {}
     for row in sorted(rows, key=lambda row: (row.job.key, row.repetition)):
         by_job.setdefault(row.job, []).append(row)
-    kept = {job: _without_loud(some, float(loud_s)) for job, some in by_job.items()}
-    logs = {job: np.log([_time_s(row, clock) for row in some]) for job, some in kept.items()}
+    logs = {job: np.log([_time_s(row, clock) for row in some]) for job, some in by_job.items()}
     excess = {
-        job: np.clip(np.log([row.probe_s / reference_s for row in some]), None, CLIPPED_LOG_SPAN)
-        for job, some in kept.items()
+        job: np.clip(np.log([row.probe_s / reference_s for row in some]), -CLIPPED_LOG_SPAN, CLIPPED_LOG_SPAN)
+        for job, some in by_job.items()
     }
     exponents = _exponents(logs, excess)
     return JobSamples(
-        seconds={job: np.exp(logs[job] - exponents[job.kind] * excess[job]) for job in kept},
-        repetition={job: np.array([row.repetition for row in some]) for job, some in kept.items()},
+        seconds={job: np.exp(logs[job] - exponents[job.kind] * excess[job]) for job in by_job},
+        repetition={job: np.array([row.repetition for row in some]) for job, some in by_job.items()},
         exponents=exponents,
     )
 
@@ -87,11 +83,6 @@ def repetitions(rows: list[Row]) -> int:
 def clean_fraction(rows: list[Row]) -> float:
     """Share of samples during which the scheduler never took the processor from the measuring thread."""
     return float(np.mean([row.involuntary_switches == 0 for row in rows]))
-
-
-def _without_loud(rows: list[Row], loud_s: float) -> list[Row]:
-    kept = [row for row in rows if row.probe_s <= loud_s]
-    return kept if len(kept) >= FEWEST_SAMPLES else rows
 
 
 def _exponents(logs: dict[Job, FloatArray], excess: dict[Job, FloatArray]) -> dict[str, float]:
