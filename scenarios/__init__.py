@@ -9,15 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scenarios.build import Deployment, build
+    from scenarios.build import Service, build
     from scenarios.files import load_scenario, preset_names, preset_path, scenario_from_dict
     from scenarios.questions.decide import Decision, decide
     from scenarios.schema import Scenario
 
 __all__ = [
     "Decision",
-    "Deployment",
     "Scenario",
+    "Service",
     "build",
     "decide",
     "load_scenario",
@@ -29,7 +29,7 @@ __all__ = [
 _HOME = {
     "Decision": "scenarios.questions.decide",
     "decide": "scenarios.questions.decide",
-    "Deployment": "scenarios.build",
+    "Service": "scenarios.build",
     "build": "scenarios.build",
     "load_scenario": "scenarios.files",
     "preset_names": "scenarios.files",

@@ -5,7 +5,9 @@ import time
 
 import pytest
 
-from roofline.catalog import model_config_path
+from roofline.calibration import Domain
+from roofline.catalog import engine, gpu, model_config_path
+from roofline.efficiency import catalogue_calibration
 from scenarios.cli.main import run
 from scenarios.cli.options import scenario_table
 from scenarios.files import load_scenario, scenario_from_dict
@@ -197,15 +199,15 @@ def test_an_unknown_key_and_a_newer_schema_are_refused_from_a_file(capsys, tmp_p
 
 
 def test_a_gpu_and_a_draft_that_the_catalogue_lacks_come_from_files(capsys, tmp_path):
-    gpu = tmp_path / "mine.toml"
-    gpu.write_text(
+    sheet = tmp_path / "mine.toml"
+    sheet.write_text(
         'name = "Mine"\nvendor = "me"\narchitecture = "Hopper sm90"\nmemory_bytes = 8.5e10\nhbm_bytes_per_s = 3.0e12\n'
         'peak_flops_per_s = { bf16 = 9.0e14 }\nlink_bytes_per_s = 1e11\nlink = "nvlink"\n'
         'source = { title = "data sheet", url = "https://example.org/mine", retrieved = 2026-01-01 }\n'
     )
     draft = tmp_path / "draft.json"
     draft.write_text(model_config_path("SafeAILab--EAGLE3-LLaMA3.1-8B").read_text(encoding="utf-8"))
-    changes = ["--gpu", str(gpu), "--draft-config", str(draft), "--acceptance-length", "2.5@3"]
+    changes = ["--gpu", str(sheet), "--draft-config", str(draft), "--acceptance-length", "2.5@3"]
     assert run(["decide", "--serve", SERVE, *POISSON, "--loads", "2", "--workers", "1", *changes]) == 0
     assert "Mine: data sheet (2026-01-01)" in capsys.readouterr().out
 
@@ -237,6 +239,19 @@ def test_another_method_drops_the_files_draft_and_another_workload_its_sweep():
     multiples = read_over("llama70b_h100_azure", loads="0.5x,2x")
     assert multiples.loads.factors == (0.5, 2.0)
     assert multiples.workload.kind == "trace"
+
+
+def test_a_calibration_is_left_only_when_told_to_clip(capsys, tmp_path):
+    catalogue = catalogue_calibration(gpu("H100-SXM"), engine("vllm"))
+    narrow = catalogue.model_copy(update={"label": "calibrated", "domain": Domain(draft_tokens=(1, 2))})
+    file = tmp_path / "mine.json"
+    file.write_text(narrow.model_dump_json(), encoding="utf-8")
+    assert run([*COMPLETE, "--calibration", str(file)]) == 2
+    assert "draft_tokens = 3 is outside the measured 1..2" in capsys.readouterr().err
+    assert run([*COMPLETE, "--calibration", str(file), "--clip"]) == 0
+    text = capsys.readouterr().out
+    assert "[calibrated]" in text
+    assert "extrapolated: draft_tokens = 3" in text
 
 
 def test_init_writes_a_scenario_that_loads_and_does_not_overwrite(capsys, tmp_path):
