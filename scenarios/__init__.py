@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scenarios.build import Service, build
+    from scenarios.build import Service, build_service
     from scenarios.files import load_scenario, preset_names, preset_path, scenario_from_dict
     from scenarios.questions.decide import Decision, decide
     from scenarios.schema import Scenario
@@ -18,7 +18,7 @@ __all__ = [
     "Decision",
     "Scenario",
     "Service",
-    "build",
+    "build_service",
     "decide",
     "load_scenario",
     "preset_names",
@@ -30,7 +30,7 @@ _HOME = {
     "Decision": "scenarios.questions.decide",
     "decide": "scenarios.questions.decide",
     "Service": "scenarios.build",
-    "build": "scenarios.build",
+    "build_service": "scenarios.build",
     "load_scenario": "scenarios.files",
     "preset_names": "scenarios.files",
     "preset_path": "scenarios.files",

@@ -56,7 +56,7 @@ class Service:
     trace: Trace | None
 
 
-def build(scenario: Scenario) -> Service:
+def build_service(scenario: Scenario) -> Service:
     """Everything a question needs.
 
     Raises

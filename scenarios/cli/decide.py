@@ -35,11 +35,11 @@ def command(scenario: str | None, **options: Any) -> int:
     table, origin = scenario_table(scenario, options)
     workers = _workers(options["workers"])
     with load_progress(quiet=options["as_json"]) as progress:
-        from scenarios.build import build
+        from scenarios.build import build_service
         from scenarios.questions.decide import decide_service
 
         try:
-            service = build(scenario_from_dict(table, origin=origin))
+            service = build_service(scenario_from_dict(table, origin=origin))
         except DoesNotFit as error:
             if options["as_json"]:
                 click.echo(json.dumps({"verdict": "INFEASIBLE", "answer": f"INFEASIBLE: {error}"}, indent=2))

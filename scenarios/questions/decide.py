@@ -11,7 +11,7 @@ from roofline.calibration import Calibration
 from roofline.errors import InvalidInput
 from roofline.memory import MemoryAccount
 from scenarios.acceptance import AcceptanceCase
-from scenarios.build import Service, build
+from scenarios.build import Service, build_service
 from scenarios.imports.serve_command import FlagReport, parse_serve_command
 from scenarios.loads import load_points, workload_at
 from scenarios.questions.advice import Advice, advise
@@ -75,7 +75,7 @@ def decide(scenario: Scenario, *, workers: int = 1, progress: Progress | None = 
     DoesNotFit
         The model does not fit the GPUs; the message holds the byte account.
     """
-    return decide_service(build(scenario), workers=workers, progress=progress)
+    return decide_service(build_service(scenario), workers=workers, progress=progress)
 
 
 def decide_service(service: Service, *, workers: int = 1, progress: Progress | None = None) -> Decision:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from roofline.errors import InvalidInput
 from scenarios import notation
-from scenarios.build import build
+from scenarios.build import build_service
 from scenarios.loads import LoadPoint, load_points, own_load, workload_at
 from scenarios.schema import Scenario
 from simulator.replica import Speculation, simulate
@@ -32,7 +32,7 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
     InvalidInput
         The speculating arm has no acceptance, or speculates nothing.
     """
-    service = build(scenario)
+    service = build_service(scenario)
     chosen = service.off if arm == "off" else service.on
     if chosen is None:
         raise InvalidInput("speculation.method is 'none', so there is no speculating arm; use --arm off")

@@ -7,7 +7,7 @@ import pytest
 from roofline.cost import round_cost
 from roofline.errors import DoesNotFit, InvalidInput
 from scenarios import decide
-from scenarios.build import build
+from scenarios.build import build_service
 from scenarios.files import scenario_from_dict
 from scenarios.loads import load_points, workload_at
 from scenarios.questions.advice import advise
@@ -122,7 +122,7 @@ def test_a_window_shorter_than_the_contexts_is_reported():
 
 
 def test_the_advised_k_is_the_best_of_all_k_up_to_the_tolerance():
-    service = build(scenario(run={"seeds": 1, "max_draft_tokens": 6}))
+    service = build_service(scenario(run={"seeds": 1, "max_draft_tokens": 6}))
     [case] = service.cases
     advice = advise(service.on, case, context_tokens=300, max_draft_tokens=6)
     assert advice.ranges[0].first == 1
@@ -152,11 +152,11 @@ def test_the_advised_schedule_is_simulated_beside_the_given_k():
 
 
 def test_shares_by_position_say_nothing_beyond_their_last_position():
-    service = build(scenario(acceptance={"per_position": [0.7, 0.5, 0.3]}))
+    service = build_service(scenario(acceptance={"per_position": [0.7, 0.5, 0.3]}))
     advice = advise(service.on, service.cases[0], context_tokens=300, max_draft_tokens=8)
     assert advice.largest <= 3
     with pytest.raises(InvalidInput, match="2 shares but K = 3"):
-        build(scenario(acceptance={"per_position": [0.7, 0.5]}))
+        build_service(scenario(acceptance={"per_position": [0.7, 0.5]}))
 
 
 def test_classes_keep_their_own_lengths_and_acceptance():
@@ -177,7 +177,7 @@ def test_classes_keep_their_own_lengths_and_acceptance():
     assert np.count_nonzero(requests.class_id == 1) == 100
     assert set(requests.prompt_tokens[requests.class_id == 1]) == {900}
     assert np.all(np.diff(requests.arrival_s) >= 0)
-    [case] = decide_service(build(mixed)).cases
+    [case] = decide_service(build_service(mixed)).cases
     assert len(case.models) == 2
 
 

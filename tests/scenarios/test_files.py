@@ -2,7 +2,7 @@ import pytest
 
 from roofline.errors import InvalidInput, UnknownName
 from scenarios import load_scenario, preset_names
-from scenarios.build import build
+from scenarios.build import build_service
 from scenarios.files import folder_written_at_once, scenario_from_dict
 from scenarios.schema import Scenario
 
@@ -33,7 +33,7 @@ def test_a_valid_scenario_survives_its_own_dump():
 
 @pytest.mark.parametrize("name", preset_names())
 def test_every_preset_loads_and_builds(name):
-    service = build(load_scenario(name))
+    service = build_service(load_scenario(name))
     assert service.on is not None
     assert service.cases
 
@@ -138,3 +138,13 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
     with folder_written_at_once(tmp_path / "out") as draft:
         (draft / "a.txt").write_text("whole")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.txt"]
+
+
+def test_public_names_stay_functions_after_everything_was_imported():
+    import scenarios
+    import scenarios.build
+    import scenarios.questions.decide
+
+    assert callable(scenarios.build_service)
+    assert callable(scenarios.decide)
+    assert isinstance(scenarios.Scenario, type)
