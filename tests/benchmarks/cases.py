@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from scenarios.build import Arm, Service, build
+from scenarios.build import Arm, Service, build_service
 from scenarios.files import scenario_from_dict
 from scenarios.questions.decide import decide_service
 from simulator.acceptance import LengthAcceptance
@@ -55,7 +55,7 @@ def _run(arm: Arm, load: Workload):
 
 
 def _arms() -> tuple[Service, Arm, Arm]:
-    service = build(scenario_from_dict(SCENARIO))
+    service = build_service(scenario_from_dict(SCENARIO))
     assert service.on is not None
     return service, service.off, service.on
 

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from scenarios.build import build
+from scenarios.build import build_service
 from scenarios.files import scenario_from_dict
 from scenarios.questions.decide import decide_service
 from tests.simulator.fingerprint import digest, results
@@ -61,7 +61,7 @@ SCENARIO = {
 
 
 def test_the_number_of_workers_changes_no_byte():
-    service = build(scenario_from_dict(SCENARIO))
+    service = build_service(scenario_from_dict(SCENARIO))
     alone, together = (decide_service(service, workers=workers) for workers in (1, 2))
     assert repr(alone) == repr(together)
     assert alone.loads
