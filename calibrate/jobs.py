@@ -22,6 +22,8 @@ Kind = Literal[
 END_TO_END: tuple[Kind, ...] = ("plain_step", "round", "loop")
 """Kinds that no fit may read."""
 LOOP_ROUNDS = 6
+MOST_CALLS = 12
+"""Calls that one sample of a short job averages over, at most; caches have room for the tokens they append."""
 LOOP_ALPHAS = (0.5, 0.8)
 _MATRIX_TOKENS = (1, 4, 12, 16, 17, 24, 32, 33, 40, 48, 64, 96, 128, 192, 288)
 

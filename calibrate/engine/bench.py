@@ -13,7 +13,7 @@ from calibrate.engine.proposers import ModelProposer
 from calibrate.engine.sampler import Drafts, Verified, choose, law_of, verify
 from calibrate.engine.sequences import Sequences
 from calibrate.engine.steering import Steering
-from calibrate.jobs import LOOP_ROUNDS, Job
+from calibrate.jobs import LOOP_ROUNDS, MOST_CALLS, Job
 from calibrate.presets import Preset
 from calibrate.shapes import EngineDType
 from calibrate.timing import Clock, CpuClock, Sample
@@ -22,7 +22,7 @@ RAGGED_TOKENS = 8
 """Contexts of a batch end up to that many tokens below the longest, so that lengths are ragged."""
 STEERED_ALPHA = 0.7
 """Acceptance of single timed rounds; everything is computed whatever is accepted, so it does not change their time."""
-SHORT_S, MOST_CALLS = 0.012, 12
+SHORT_S = 0.012
 """A sample of a short job is the mean over as many calls as make it last that long. Only jobs whose weights are warm
 anyway: repeating a pass of the target alone would warm what a real step finds cold."""
 WARM_KINDS = ("sample_plain", "sample_draft", "verify")
@@ -59,7 +59,7 @@ class Bench:
         }
         for layers in preset.truncated_layers:
             self._models[f"target:{layers}"] = self._models["target"].truncated(layers)
-        self.capacity_tokens = context_tokens + (LOOP_ROUNDS + 2) * (max(preset.draft_tokens) + 1)
+        self.capacity_tokens = context_tokens + (MOST_CALLS + 2) * (max(preset.draft_tokens) + 1)
         self._caches = {name: self._cache(name) for name in ("target", "draft")}
         for model in self._models.values():
             model.reserve(self.capacity_tokens)

@@ -9,7 +9,7 @@ import pytest
 
 from calibrate.calibrating import calibrate_rows
 from calibrate.constants import host_of, operators_of
-from calibrate.fit import Observed, observed_components
+from calibrate.fit import Observed, fit_constants, observed_components
 from calibrate.jobs import END_TO_END
 from calibrate.measurements import Row, rows_hash
 from calibrate.predict import predict_s
@@ -65,11 +65,10 @@ def test_the_order_of_rows_does_not_matter() -> None:
 
 
 def test_the_unit_of_time_does_not_matter() -> None:
-    in_ms = calibrate_rows(rows_of(repetitions=2, seconds_per_unit=1e-3), RECORD, today=TODAY)
-    for found, ours in zip(in_ms.operators, noiseless().operators, strict=True):
-        assert found.bytes_per_s == pytest.approx(ours.bytes_per_s / 1e3, rel=1e-6)
-        assert found.overhead_s == pytest.approx(ours.overhead_s * 1e3, rel=1e-6, abs=1e-9)
-    assert in_ms.host.step_s == pytest.approx(noiseless().host.step_s * 1e3, rel=1e-6)
+    in_ms = fit_constants(observed(rows_of(repetitions=2, seconds_per_unit=1e-3)), (FORM,))
+    for name, value in in_ms.values.items():
+        scale = 1e-3 if name.endswith("_per_s") else 1e3 if name.endswith("_s") else 1.0
+        assert value == pytest.approx(TRUE_VALUES[name] * scale, rel=1e-6)
 
 
 def test_end_to_end_rows_do_not_reach_the_fit() -> None:
