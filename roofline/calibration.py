@@ -198,11 +198,17 @@ class Calibration(Frozen):
     def operator(self, operator: OperatorClass, weights: str) -> OperatorFit:
         """Constants of an operator class in a weight format.
 
+        Two names stand for the same kernels unless a file tells them apart: fp16 for bf16, an LM head for a GEMM.
+
         Raises
         ------
         OutsideDomain
             Neither this format nor `any` was measured for the class.
         """
+        if weights == "fp16" and not self._has(operator, weights):
+            weights = "bf16"
+        if operator == "lm_head" and not self._has(operator, weights):
+            operator = "gemm"
         fallback = None
         for fit in self.operators:
             if fit.operator == operator and fit.weights == weights:
@@ -216,6 +222,9 @@ class Calibration(Frozen):
                 f"(it has {known or 'none'}); serve in one of these formats or use another calibration"
             )
         return fallback
+
+    def _has(self, operator: OperatorClass, weights: str) -> bool:
+        return any(fit.operator == operator and fit.weights in (weights, "any") for fit in self.operators)
 
     def collective(self, gpus: int) -> CollectiveFit:
         """All-reduce constants for a group of `gpus`."""

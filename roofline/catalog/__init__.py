@@ -11,6 +11,7 @@ from roofline.catalog.loader import (
     model_config_path,
     model_names,
 )
+from roofline.catalog.shipped import shipped_calibration, shipped_names
 
 __all__ = [
     "collective_constants",
@@ -22,4 +23,6 @@ __all__ = [
     "load_gpu_file",
     "model_config_path",
     "model_names",
+    "shipped_calibration",
+    "shipped_names",
 ]

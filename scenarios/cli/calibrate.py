@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from roofline.errors import InvalidInput
+from scenarios.cli.import_tables import command as import_tables_command
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -30,6 +31,9 @@ _SECONDS_PER = {"s": 1.0, "min": 60.0, "h": 3600.0, None: 1.0}
 @click.group()
 def command() -> None:
     """Measure a machine, fit its constants, show predicted beside measured speed-ups."""
+
+
+command.add_command(import_tables_command)
 
 
 @command.command("run")

@@ -1,0 +1,206 @@
+"""From the tables of one system and engine to a `Calibration`."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import date
+
+from calibrate.kernel_tables.attention import fit_decoding, fit_prompts, launches
+from calibrate.kernel_tables.attention import residuals as attention_residuals
+from calibrate.kernel_tables.bands import Peaks
+from calibrate.kernel_tables.collective import fit_all_reduce
+from calibrate.kernel_tables.experts import expert_launches, fit_experts
+from calibrate.kernel_tables.gemm import fit_matrices, matrices
+from calibrate.kernel_tables.package import Package, TableFile
+from calibrate.kernel_tables.reading import Rows, read_rows, sha256
+from calibrate.kernel_tables.recurrent import fit_recurrence
+from calibrate.kernel_tables.systems import CACHE_FORMATS, EXPERT_FORMATS, MATRIX_FORMATS, TableFormat, TableSystem
+from roofline.calibration import Calibration, CollectiveFit, Domain, Machine, OperatorFit, Residual, Verdict
+from roofline.catalog import engine as engine_profile
+from roofline.catalog import gpu as catalogue_gpu
+from roofline.efficiency import catalogue_calibration
+from roofline.specs import Gpu, Source
+
+CREATED = date(2026, 11, 29)
+"""Day this import was last changed; not the day it runs, so that a rebuilt file is the same file."""
+PACKAGE_SOURCE = Source(
+    title="aiconfigurator-core 0.12.0: measured kernel times of serving engines (Apache-2.0)",
+    url="https://pypi.org/project/aiconfigurator-core/0.12.0/",
+    retrieved=CREATED,
+)
+ACCEPTED_GEMM = (0.08, 0.25)
+"""Median and 90th percentile a dense fit may miss on shapes left out before the verdict says so."""
+DOMAIN = Domain(tokens=(1, 16384), batch=(1, 2048), context_tokens=(0, 131072))
+
+
+@dataclass(slots=True)
+class _Findings:
+    operators: list[OperatorFit] = field(default_factory=list)
+    collectives: list[CollectiveFit] = field(default_factory=list)
+    residuals: list[Residual] = field(default_factory=list)
+    files: list[TableFile] = field(default_factory=list)
+
+    def add(self, fits: list[OperatorFit], residuals: list[Residual]) -> None:
+        self.operators += fits
+        self.residuals += residuals
+
+
+def import_tables(package: Package, system: str, engine: str) -> Calibration:
+    """Constants of a system under an engine: measured where there is a table, the catalogue's elsewhere (noted).
+
+    Raises
+    ------
+    UnknownName
+        No such system or engine; the message lists what exists.
+    InvalidInput
+        A table with other columns than the known ones.
+    """
+    own = package.system(system)
+    package.check_engine(own.name, engine)
+    gpu = catalogue_gpu(own.gpu)
+    found = _Findings()
+    _add_matrices(found, package, own, gpu, engine)
+    _add_attention(found, package, own, gpu, engine)
+    _add_experts(found, package, own, gpu, engine)
+    _add_others(found, package, own, gpu, engine)
+    return _calibration(found, own, gpu, engine)
+
+
+def _read(found: _Findings, package: Package, system: TableSystem, engine: str, name: str) -> Rows | None:
+    table = package.table(system.name, engine, name)
+    if table is None:
+        return None
+    found.files.append(table)
+    kinds = {"context_attention": "attention", "generation_attention": "attention"}
+    kind = name.split("/")[1]
+    return read_rows(table, kinds.get(kind, kind))
+
+
+def _peaks(gpu: Gpu, system: TableSystem, fmt: TableFormat) -> Peaks | None:
+    rates = {str(name): rate for name, rate in gpu.peak_flops_per_s.items()}
+    if fmt.math not in rates:
+        return None
+    return Peaks(gpu.hbm_bytes_per_s, rates[fmt.math], system.processors)
+
+
+def _cache_bytes(gpu: Gpu) -> float:
+    return gpu.l2_bytes or 0.0
+
+
+def _add_matrices(found: _Findings, package: Package, system: TableSystem, gpu: Gpu, engine: str) -> None:
+    rows = _read(found, package, system, engine, "gemm/gemm")
+    assert rows is not None, "an engine is one that has this table"
+    for dtype in sorted(set(rows["gemm_dtype"].tolist()) & set(MATRIX_FORMATS)):
+        fmt = MATRIX_FORMATS[dtype]
+        peaks = _peaks(gpu, system, fmt)
+        if peaks is not None:
+            table = matrices(rows, dtype, fmt)
+            fit, errors = fit_matrices(table, peaks, weights=fmt.weights, cache_bytes=_cache_bytes(gpu))
+            found.add([fit], errors)
+
+
+def _add_attention(found: _Findings, package: Package, system: TableSystem, gpu: Gpu, engine: str) -> None:
+    prompts = _read(found, package, system, engine, "attention/context_attention")
+    steps = _read(found, package, system, engine, "attention/generation_attention")
+    if prompts is None or steps is None:
+        return
+    peaks = _peaks(gpu, system, MATRIX_FORMATS["bfloat16"])
+    assert peaks is not None, "every GPU of the tables has bf16"
+    for dtype, (weights, bytes_per_element) in CACHE_FORMATS.items():
+        filled = launches(prompts, dtype, bytes_per_element, prompt=True)
+        decoded = launches(steps, dtype, bytes_per_element, prompt=False)
+        if len(filled.seconds) < 50 or len(decoded.seconds) < 50:
+            continue
+        prefill = fit_prompts(filled, peaks, weights)
+        decode = fit_decoding(decoded, peaks, weights=weights, flops_per_s=prefill.flops_per_s)
+        found.add([decode, prefill], attention_residuals(decoded, decode) + attention_residuals(filled, prefill))
+
+
+def _add_experts(found: _Findings, package: Package, system: TableSystem, gpu: Gpu, engine: str) -> None:
+    rows = _read(found, package, system, engine, "moe/moe")
+    if rows is None:
+        return
+    for dtype, fmt in EXPERT_FORMATS.items():
+        peaks, table = _peaks(gpu, system, fmt), expert_launches(rows, dtype, fmt)
+        if peaks is not None and table is not None and len(table.weight_bytes) >= 200:
+            fit, errors = fit_experts(table, peaks, weights=fmt.weights, cache_bytes=_cache_bytes(gpu))
+            if fit.bands[0].rows == 1:
+                found.add([fit], errors)
+
+
+def _add_others(found: _Findings, package: Package, system: TableSystem, gpu: Gpu, engine: str) -> None:
+    rows = _read(found, package, system, engine, "comm/custom_allreduce")
+    if rows is not None:
+        fits, errors = fit_all_reduce(rows)
+        found.collectives += fits
+        found.residuals += errors
+    rows = _read(found, package, system, engine, "linear_attention/gdn")
+    peaks = _peaks(gpu, system, MATRIX_FORMATS["bfloat16"])
+    if rows is not None and peaks is not None:
+        fit, errors = fit_recurrence(rows, peaks)
+        found.add([fit], errors)
+
+
+def _calibration(found: _Findings, system: TableSystem, gpu: Gpu, engine: str) -> Calibration:
+    """Measured constants first; what no table has comes from the catalogue, with a note that names it."""
+    catalogue = catalogue_calibration(gpu, engine_profile(engine))
+    measured = {(fit.operator, fit.weights) for fit in found.operators}
+    filled = [
+        fit
+        for fit in catalogue.operators
+        if (fit.operator, fit.weights) not in measured
+        and not (fit.operator == "lm_head" and ("gemm", fit.weights) in measured)
+        and fit.weights != "fp16"
+    ]
+    groups = {fit.gpus for fit in found.collectives}
+    reduced = [fit for fit in catalogue.collectives if fit.gpus not in groups]
+    versions = {file.label.split("/")[1]: file.engine_version for file in found.files}
+    return Calibration(
+        name=f"{gpu.name} {engine} {versions['gemm']}, from kernel tables",
+        label="calibrated",
+        machine=Machine(device=gpu.name, engine=engine, versions={"aiconfigurator-core": "0.12.0", **versions}),
+        created=CREATED,
+        rows_sha256=hashlib.sha256("".join(sha256(file) for file in found.files).encode()).hexdigest(),
+        sources=(PACKAGE_SOURCE, gpu.source, system.source, *_host_sources(engine)),
+        operators=tuple(found.operators + filled),
+        collectives=tuple(sorted(found.collectives + reduced, key=lambda fit: fit.gpus)),
+        sampler=catalogue.sampler,
+        host=catalogue.host,
+        domain=DOMAIN,
+        residuals=tuple(found.residuals),
+        verdict=_verdict(found.residuals),
+        notes=_notes(found, filled, reduced),
+    )
+
+
+def _host_sources(engine: str) -> tuple[Source, ...]:
+    profile = engine_profile(engine)
+    found = [getattr(profile.host, name).source for name in type(profile.host).model_fields]
+    return tuple(dict.fromkeys(found))
+
+
+def _notes(found: _Findings, filled: list[OperatorFit], reduced: list[CollectiveFit]) -> tuple[str, ...]:
+    formats = sorted({f"{fit.weights} {fit.operator}" for fit in filled if fit.operator != "elementwise"})
+    notes = [f"inputs: {file.label}, sha256 {sha256(file)}" for file in found.files]
+    notes.append("host and sampler: roofline/catalog/engines.toml; elementwise kernels: roofline/catalog/kernels.toml")
+    if formats:
+        notes.append(f"catalogue efficiencies, in no table: {', '.join(formats)}")
+    if reduced:
+        notes.append(f"catalogue all-reduce, in no table: over {', '.join(str(fit.gpus) for fit in reduced)} GPUs")
+    notes.append(
+        "attention of a verification is in no table: the cache is read once at the decoding kernel's bandwidth, "
+        "its arithmetic runs at the prompt kernel's rate"
+    )
+    return tuple(notes)
+
+
+def _verdict(residuals: list[Residual]) -> Verdict:
+    reasons = [
+        f"{one.group}: median {one.median_abs_error_fraction:.1%}, p90 {one.p90_abs_error_fraction:.1%} when left out"
+        for one in residuals
+        if one.held_out
+        and one.group.startswith("gemm")
+        and (one.median_abs_error_fraction > ACCEPTED_GEMM[0] or one.p90_abs_error_fraction > ACCEPTED_GEMM[1])
+    ]
+    return Verdict(stable=not reasons, reasons=tuple(reasons))
