@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roofline.attention import attention_coefficients, seen_pairs, seen_tokens
-from roofline.calibration import Calibration
+from roofline.calibration import Calibration, SamplerFit
 from roofline.errors import InvalidInput
 from roofline.operators import (
     Shard,
@@ -95,17 +95,11 @@ def step_cost_table(
         )
     sampler, host = deployment.calibration.sampler, deployment.calibration.host
     rows = min(size.max_tokens, size.max_sequences * (size.max_draft_tokens + 1))
-    sequences = np.arange(size.max_sequences + 1)
-    plain_s = (
-        sampler.plain_base_s
-        + sampler.plain_per_sequence_s * sequences
-        + sampler.plain_per_logit_s * sequences * target.vocab_size
-    )
     draft_costs = None if draft is None else _draft_forward_costs(draft, deployment, size=size, work=work)
     return StepCostTable(
         label=deployment.calibration.label,
         target=_forward_costs(target, deployment.shard(), size.max_tokens, rows=rows),
-        sample_plain_s=np.where(sequences > 0, plain_s, 0.0),
+        sample_plain_s=_sample_plain_s(sampler, size.max_sequences, target.vocab_size),
         verify_base_s=sampler.verify_base_s,
         verify_per_sequence_s=sampler.verify_per_sequence_s,
         verify_per_row_s=sampler.verify_per_logit_s * target.vocab_size,
@@ -179,6 +173,12 @@ def _peak_flops_per_s(target: Model, gpu: Gpu) -> float:
     used = (formats.attention, formats.ffn, formats.experts, formats.lm_head)
     peaks = [gpu.peak_flops_per_s[fmt.math] for fmt in used if fmt.math in gpu.peak_flops_per_s]
     return max(peaks) if peaks else max(gpu.peak_flops_per_s.values())
+
+
+def _sample_plain_s(sampler: SamplerFit, max_sequences: int, vocabulary: int) -> FloatArray:
+    sequences = np.arange(max_sequences + 1)
+    per_sequence_s = sampler.plain_per_sequence_s + sampler.plain_per_logit_s * vocabulary
+    return np.where(sequences > 0, sampler.plain_base_s + per_sequence_s * sequences, 0.0)
 
 
 def _extra_tokens(work: DraftWork, max_draft_tokens: int) -> NDArray[np.int64]:

@@ -34,7 +34,7 @@ class Interval:
         return self.low <= 1.0 <= self.high
 
 
-def paired_speedup(off: Sequence[Result], on: Sequence[Result], metric: Ratio = "tpot") -> Interval:
+def paired_speedup(off: Sequence[Result], on: Sequence[Result], *, metric: Ratio = "tpot") -> Interval:
     """How many times better `on` is than `off`: time ratio off/on, or throughput ratio on/off.
 
     Each run pairs with the run of the same seed. Times are compared over blocks of consecutive requests as well,

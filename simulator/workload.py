@@ -94,9 +94,9 @@ class Workload:
 
 def make_workload(
     arrival_s: ArrayLike,
+    *,
     prompt_tokens: ArrayLike,
     output_tokens: ArrayLike,
-    *,
     prefix_hit_fraction: float = 0.0,
     concurrency: int | None = None,
 ) -> Workload:

@@ -45,7 +45,11 @@ SCENARIO = {
 
 def _load(requests: int, rate_per_s: float) -> Workload:
     arrivals_s = poisson_arrivals(requests, rate_per_s, Streams(0).get("arrivals"))
-    return make_workload(arrivals_s, np.full(requests, PROMPT_TOKENS), np.full(requests, OUTPUT_TOKENS))
+    return make_workload(
+        arrivals_s,
+        prompt_tokens=np.full(requests, PROMPT_TOKENS),
+        output_tokens=np.full(requests, OUTPUT_TOKENS),
+    )
 
 
 def _run(arm: Arm, load: Workload):

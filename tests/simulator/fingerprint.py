@@ -71,8 +71,8 @@ def results():
         for concurrency in (None, 6):
             load = make_workload(
                 gamma_arrivals(60, 30.0, streams.get("arrivals"), burstiness=0.5),
-                lognormal_lengths(60, 200, streams.get("prompt"), sigma=0.8, max_tokens=900),
-                lognormal_lengths(60, 25, streams.get("output"), sigma=0.6, max_tokens=80),
+                prompt_tokens=lognormal_lengths(60, 200, streams.get("prompt"), sigma=0.8, max_tokens=900),
+                output_tokens=lognormal_lengths(60, 25, streams.get("output"), sigma=0.6, max_tokens=80),
                 prefix_hit_fraction=0.2,
                 concurrency=concurrency,
             )
@@ -82,6 +82,7 @@ def results():
                 kv_blocks=120,
                 lookahead_tokens=speculation.proposer.lookahead_tokens(4),
                 draft_window_tokens=700,
+                alternate_prefill=concurrency is not None and draft is small,
             )
             yield simulate(load, costs=costs, limits=limits, speculation=speculation, seed=3, trace_steps=True)
 

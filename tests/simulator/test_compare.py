@@ -32,12 +32,12 @@ def test_the_same_arm_twice_is_a_tie():
 
 
 def test_throughput_compares_whole_runs():
-    interval = paired_speedup(_arm(0.1), _arm(0.1, speculation=head(2, IidAcceptance(0.5))), "throughput")
+    interval = paired_speedup(_arm(0.1), _arm(0.1, speculation=head(2, IidAcceptance(0.5))), metric="throughput")
     assert interval.pairs == 3
 
 
 def test_one_run_has_no_interval_for_throughput():
-    interval = paired_speedup(_arm(0.2, seeds=(0,)), _arm(0.1, seeds=(0,)), "throughput")
+    interval = paired_speedup(_arm(0.2, seeds=(0,)), _arm(0.1, seeds=(0,)), metric="throughput")
     assert (interval.low, interval.high) == (0.0, float("inf"))
 
 

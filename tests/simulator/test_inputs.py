@@ -36,15 +36,33 @@ from simulator.workload import (
         (lambda: NgramProposer(1.5), "match_fraction must be in 0..1, got 1.5"),
         (lambda: Slo("tpot", 0.95, float("nan")), "positive time, got nan"),
         (lambda: Slo("tpot", 0.0, 1.0), "quantile must be in"),
-        (lambda: make_workload([0.0, -1.0], [1, 1], [1, 1]), r"arrival_s\[1\] must be .* got -1.0"),
-        (lambda: make_workload([1.0, 0.5], [1, 1], [1, 1]), r"arrival_s\[1\] must be non-decreasing"),
-        (lambda: make_workload([0.0], [0], [1]), r"prompt_tokens\[0\] must be at least 1 token, got 0"),
-        (lambda: make_workload([0.0], [1], [0]), r"output_tokens\[0\]"),
-        (lambda: make_workload([], [], []), "at least one request, got 0"),
-        (lambda: make_workload([0.0], [1, 2], [1]), "one length"),
-        (lambda: make_workload([0.0], [5], [1], prefix_hit_fraction=1.0), "prefix_hit_fraction must be in"),
-        (lambda: make_workload([0.0], [5], [1], concurrency=0), "concurrency must be at least 1, got 0"),
-        (lambda: make_workload([0.0], [5], [1]).scaled(0.0), "rate factor must be a positive number, got 0.0"),
+        (
+            lambda: make_workload([0.0, -1.0], prompt_tokens=[1, 1], output_tokens=[1, 1]),
+            r"arrival_s\[1\] must be .* got -1.0",
+        ),
+        (
+            lambda: make_workload([1.0, 0.5], prompt_tokens=[1, 1], output_tokens=[1, 1]),
+            r"arrival_s\[1\] must be non-decreasing",
+        ),
+        (
+            lambda: make_workload([0.0], prompt_tokens=[0], output_tokens=[1]),
+            r"prompt_tokens\[0\] must be at least 1 token, got 0",
+        ),
+        (lambda: make_workload([0.0], prompt_tokens=[1], output_tokens=[0]), r"output_tokens\[0\]"),
+        (lambda: make_workload([], prompt_tokens=[], output_tokens=[]), "at least one request, got 0"),
+        (lambda: make_workload([0.0], prompt_tokens=[1, 2], output_tokens=[1]), "one length"),
+        (
+            lambda: make_workload([0.0], prompt_tokens=[5], output_tokens=[1], prefix_hit_fraction=1.0),
+            "prefix_hit_fraction must be in",
+        ),
+        (
+            lambda: make_workload([0.0], prompt_tokens=[5], output_tokens=[1], concurrency=0),
+            "concurrency must be at least 1, got 0",
+        ),
+        (
+            lambda: make_workload([0.0], prompt_tokens=[5], output_tokens=[1]).scaled(0.0),
+            "rate factor must be a positive number, got 0.0",
+        ),
         (lambda: poisson_arrivals(5, float("nan"), Streams(0).get("arrivals")), "rate_per_s must be .* got nan"),
         (lambda: lognormal_lengths(5, 0.0, Streams(0).get("x"), sigma=1.0, max_tokens=9), "mean_tokens must be"),
     ],
@@ -84,7 +102,7 @@ def test_lengths_have_the_mean_asked_for_and_only_observed_values():
 
 
 def test_scaling_moves_arrivals_and_nothing_else():
-    load = make_workload([0.0, 2.0, 4.0], [1, 2, 3], [4, 5, 6])
+    load = make_workload([0.0, 2.0, 4.0], prompt_tokens=[1, 2, 3], output_tokens=[4, 5, 6])
     fast = load.scaled(4.0)
     assert fast.arrival_s.tolist() == [0.0, 0.5, 1.0]
     assert fast.rate_per_s == 4 * load.rate_per_s
