@@ -199,6 +199,7 @@ class _Shape:
             draft_window_tokens=window or 0,
             long_prefill_tokens=options.long_prefill_threshold_tokens,
             chunked_prefill=chunked,
+            alternate_prefill=defaults.alternate_prefill,
         )
 
 

@@ -170,7 +170,7 @@ class Lengths(Frozen):
 
 
 class RequestKind(Frozen):
-    """A class of requests with its own share, lengths and acceptance."""
+    """A class of requests with its own share, lengths, acceptance and objectives."""
 
     name: str = Field(min_length=1)
     share_fraction: float = Field(gt=0.0, le=1.0)
@@ -178,6 +178,14 @@ class RequestKind(Frozen):
     output_tokens: PositiveInt | Lengths
     prefix_hit_fraction: Fraction = 0.0
     acceptance: AcceptanceGiven | None = None
+    slo: tuple[str, ...] = Field(default=(), description="objectives of this class alone, like tpot_p95=40ms")
+
+    @field_validator("slo")
+    @classmethod
+    def _slo_reads(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        for text in texts:
+            notation.slo(text)
+        return texts
 
 
 class TraceWorkload(Frozen):

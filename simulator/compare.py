@@ -38,21 +38,23 @@ def paired_speedup(off: Sequence[Result], on: Sequence[Result], *, metric: Ratio
     """How many times better `on` is than `off`: time ratio off/on, or throughput ratio on/off.
 
     Each run pairs with the run of the same seed. Times are compared over blocks of consecutive requests as well,
-    so that one run already has an interval; throughput, a property of the whole run, over runs. The interval is
-    Student's t on the logarithms.
+    so that one run already has an interval; throughput, a property of the whole run, over runs. Runs over the same
+    arrivals (a replayed trace under several seeds) are no independent evidence on how the load varies: their
+    blocks are averaged first. The interval is Student's t on the logarithms.
     """
     if len(off) != len(on) or not off or any(a.seed != b.seed for a, b in zip(off, on, strict=True)):
         raise InvalidInput(
             f"both arms need the same seeds in the same order, got {[r.seed for r in off]} and {[r.seed for r in on]}; "
             "simulate both arms with each seed"
         )
-    logs: list[float] = []
+    if metric == "throughput":
+        logs = [np.log(b.throughput_tokens_per_s / a.throughput_tokens_per_s) for a, b in zip(off, on, strict=True)]
+        return _interval(np.array(logs))
+    by_arrivals: dict[bytes | int, list[list[float]]] = {}
     for a, b in zip(off, on, strict=True):
-        if metric == "throughput":
-            logs.append(float(np.log(b.throughput_tokens_per_s / a.throughput_tokens_per_s)))
-        else:
-            logs.extend(_block_logs(a.metric_s(metric), b.metric_s(metric)))
-    return _interval(np.array(logs))
+        blocks = _block_logs(a.metric_s(metric), b.metric_s(metric))
+        by_arrivals.setdefault(a.arrival_s.tobytes() if a.open_loop else a.seed, []).append(blocks)
+    return _interval(np.concatenate([np.mean(same, axis=0) for same in by_arrivals.values()]))
 
 
 def _block_logs(off_s: NDArray[np.float64], on_s: NDArray[np.float64]) -> list[float]:

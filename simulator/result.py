@@ -20,12 +20,14 @@ Metric = Literal["ttft", "tpot", "latency"]
 class Slo:
     """One service-level objective: a request meets it when its `metric` is at most `limit_s`.
 
-    `quantile` is the share of requests that must meet it for the service to comply (0.95 for "p95").
+    `quantile` is the share of requests that must meet it for the service to comply (0.95 for "p95"). `class_id`
+    limits it to one request class; None is all of them.
     """
 
     metric: Metric
     quantile: float
     limit_s: float
+    class_id: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse limits nobody can mean."""
@@ -148,11 +150,14 @@ class Result:
         """Values of a metric by request."""
         return {"ttft": self.ttft_s, "tpot": self.tpot_s, "latency": self.latency_s}[metric]
 
-    def percentile(self, metric: Metric, quantile: float) -> float:
-        """Quantile (0..1) over the requests that have the metric; NaN where none has."""
+    def percentile(self, metric: Metric, quantile: float, *, class_id: int | None = None) -> float:
+        """Quantile (0..1) over the requests (of a class) that have the metric; NaN where none has."""
         values = self.metric_s(metric)
-        values = values[~np.isnan(values)]
+        values = values[~np.isnan(values) & self._of_class(class_id)]
         return float(np.quantile(values, quantile)) if len(values) else float("nan")
+
+    def _of_class(self, class_id: int | None) -> NDArray[np.bool_]:
+        return np.ones(len(self.class_id), dtype=np.bool_) if class_id is None else self.class_id == class_id
 
     def mean(self, metric: Metric) -> float:
         """Mean over the requests that have the metric; NaN where none has."""
@@ -206,16 +211,19 @@ class Result:
         good = ~np.isnan(self.finished_s)
         for slo in slos:
             values = self.metric_s(slo.metric)
-            good &= np.isnan(values) | (values <= slo.limit_s)
+            good &= np.isnan(values) | (values <= slo.limit_s) | ~self._of_class(slo.class_id)
         offered = self.counts.arrived
         return Goodput(float(good.sum()) / self.span_s, float(good.sum()) / offered if offered else float("nan"))
 
     def meets(self, slos: tuple[Slo, ...]) -> bool:
-        """Whether every SLO holds at its own quantile."""
-        return all(self.percentile(slo.metric, slo.quantile) <= slo.limit_s for slo in slos)
+        """Whether every SLO holds at its own quantile; one that nobody is subject to holds."""
+        reached_s = [self.percentile(slo.metric, slo.quantile, class_id=slo.class_id) for slo in slos]
+        return all(np.isnan(value_s) or value_s <= slo.limit_s for slo, value_s in zip(slos, reached_s, strict=True))
 
     @property
     def saturation(self) -> Saturation:
         """Whether the backlog grew over the arrivals (`simulator.saturation`); a closed loop has no backlog."""
         served = ~self.refused
-        return saturation_test(self.arrival_s[served], self.finished_s[served], open_loop=self.open_loop)
+        return saturation_test(
+            self.arrival_s[served], self.admitted_s[served], self.finished_s[served], open_loop=self.open_loop
+        )

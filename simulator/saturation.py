@@ -13,7 +13,11 @@ FloatArray = NDArray[np.float64]
 SAMPLES = 400
 """Points of the arrival window at which the backlog is read."""
 WARM_UP_FRACTION = 0.25
-"""Leading share of the window left out: an empty service fills up before it is steady."""
+"""Leading share of the window that is always left out: an empty service fills up before it is steady."""
+WARM_UP_LATENCIES = 3.0
+"""It is left out for this many times the latency of the first requests, too."""
+LONGEST_WARM_UP_FRACTION = 0.6
+"""Beyond, the run is too short to judge the requests in the system; the queue before admission is judged instead."""
 LEVEL = 0.01
 """One-sided level of the test."""
 GROWTH_FLOOR_FRACTION = 0.01
@@ -36,30 +40,47 @@ class Saturation:
     enough_data: bool
 
 
-def saturation_test(arrival_s: FloatArray, finished_s: FloatArray, *, open_loop: bool) -> Saturation:
-    """Test the slope of requests in the system over the last three quarters of the arrivals.
+def saturation_test(
+    arrival_s: FloatArray, admitted_s: FloatArray, finished_s: FloatArray, *, open_loop: bool
+) -> Saturation:
+    """Test the slope of the backlog over the arrivals, warm-up left out.
+
+    The backlog is the number of requests in the system. Where requests take so long that the service is still
+    filling up when the arrivals end, it is the number waiting for admission, which a service that keeps up
+    does not build up even then.
 
     Parameters
     ----------
-    arrival_s, finished_s : (n,)
-        Of requests that were not refused. NaN in `arrival_s`: not arrived by the stop; NaN in `finished_s`: still in
-        the system at the stop.
+    arrival_s, admitted_s, finished_s : (n,)
+        Of requests that were not refused. NaN: did not get so far by the stop.
     """
-    arrivals: FloatArray = arrival_s[~np.isnan(arrival_s)]
+    arrived = ~np.isnan(arrival_s)
+    arrivals: FloatArray = arrival_s[arrived]
     if not open_loop or len(arrivals) < MIN_REQUESTS:
         return Saturation(saturated=False, growth_fraction=0.0, p_value=1.0, enough_data=not open_loop)
-    start_s, end_s = float(arrivals[0]), float(arrivals[-1])
-    if end_s <= start_s:
+    start_s, window_s = float(arrivals[0]), float(arrivals[-1] - arrivals[0])
+    if window_s <= 0:
         return Saturation(saturated=False, growth_fraction=0.0, p_value=1.0, enough_data=False)
-    times_s = np.linspace(start_s + WARM_UP_FRACTION * (end_s - start_s), end_s, SAMPLES)
-    finishes: FloatArray = np.sort(finished_s[~np.isnan(finished_s)])
-    backlog = np.searchsorted(arrivals, times_s, side="right") - np.searchsorted(finishes, times_s, side="right")
-    slope_per_s, standard_error = _slope_newey_west(times_s, backlog.astype(float))
-    rate_per_s = len(arrivals) / (end_s - start_s)
+    early_s = _early_latency_s(arrivals, finished_s[arrived])
+    warm_up_s = max(WARM_UP_FRACTION * window_s, WARM_UP_LATENCIES * early_s)
+    leaving_s = finished_s
+    if warm_up_s > LONGEST_WARM_UP_FRACTION * window_s:
+        warm_up_s, leaving_s = WARM_UP_FRACTION * window_s, admitted_s
+    times_s = np.linspace(start_s + warm_up_s, start_s + window_s, SAMPLES)
+    left: FloatArray = np.sort(leaving_s[~np.isnan(leaving_s)])
+    backlog = np.searchsorted(arrivals, times_s, side="right") - np.searchsorted(left, times_s, side="right")
+    slope_per_s, standard_error = _slope_newey_west(times_s, np.asarray(backlog, dtype=np.float64))
     p_value = _one_sided_p(slope_per_s, standard_error)
-    growth_fraction = float(slope_per_s / rate_per_s)
-    saturated = bool(p_value < LEVEL and growth_fraction > GROWTH_FLOOR_FRACTION)
+    growth_fraction = slope_per_s * window_s / len(arrivals)
+    saturated = p_value < LEVEL and growth_fraction > GROWTH_FLOOR_FRACTION
     return Saturation(saturated=saturated, growth_fraction=growth_fraction, p_value=p_value, enough_data=True)
+
+
+def _early_latency_s(arrivals: FloatArray, finishes: FloatArray) -> float:
+    """Median latency of the first tenth of the requests; infinite where most of them did not finish."""
+    early = slice(0, max(1, len(arrivals) // 10))
+    latencies = np.where(np.isnan(finishes[early]), np.inf, finishes[early] - arrivals[early])
+    return float(np.median(latencies))
 
 
 def _one_sided_p(slope_per_s: float, standard_error: float) -> float:

@@ -32,8 +32,6 @@ def assumptions_of(service: Service) -> tuple[Assumption, ...]:
     found += [Assumption(case.label, f"acceptance: {case.text}") for case in service.cases]
     if scenario.acceptance is not None and scenario.acceptance.length is not None:
         found.append(Assumption("assumed", "the same acceptance at every draft position when another K is considered"))
-    if service.engine.scheduler.alternate_prefill:
-        found.append(Assumption("assumed", "prefill and decode share steps as in vLLM V1; this engine alternates them"))
     found.append(Assumption("measured" if service.trace else "assumed", _workload_text(service)))
     return tuple(found)
 

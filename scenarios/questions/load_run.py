@@ -12,7 +12,7 @@ from roofline.cost import round_cost
 from scenarios import notation
 from scenarios.acceptance import AcceptanceCase
 from scenarios.build import Arm, Service
-from scenarios.loads import LoadPoint, workload_at
+from scenarios.loads import LoadPoint, kinds, workload_at
 from scenarios.questions.advice import Advice, following
 from scenarios.questions.break_even import BreakEven, break_even, simulate_arm, speculating_arm
 from scenarios.questions.verdict import Word
@@ -94,14 +94,19 @@ class LoadOutcome:
 
 
 def slos_of(service: Service) -> tuple[Slo, ...]:
-    """The scenario's objectives as the simulator reads them; without a quantile every request must meet it."""
-    parsed = [notation.slo(text) for text in service.scenario.slo]
-    return tuple(
-        Slo(metric=metric, quantile=slo.quantile or 1.0, limit_s=slo.limit_s)
-        for slo in parsed
-        for metric in ("ttft", "tpot", "latency")
-        if metric == slo.metric
-    )
+    """The objectives of the scenario and of its request classes, as the simulator reads them.
+
+    Without a quantile every request must meet it.
+    """
+    own = [(text, None) for text in service.scenario.slo]
+    of_classes = [(text, index) for index, kind in enumerate(kinds(service.scenario.workload)) for text in kind.slo]
+    found: list[Slo] = []
+    for text, class_id in own + of_classes:
+        slo = notation.slo(text)
+        for metric in ("ttft", "tpot", "latency"):
+            if metric == slo.metric:
+                found.append(Slo(metric, quantile=slo.quantile or 1.0, limit_s=slo.limit_s, class_id=class_id))
+    return tuple(found)
 
 
 def run_load(service: Service, point: LoadPoint, advice: Advice | None = None) -> LoadOutcome:

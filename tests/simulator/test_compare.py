@@ -53,3 +53,27 @@ def test_intervals_narrow_with_requests():
         interval = paired_speedup(_arm(0.1, requests=requests), _arm(0.1, speculation=speculation, requests=requests))
         widths.append(np.log(interval.high / interval.low))
     assert widths[1] < widths[0] / 2
+
+
+def test_more_luck_over_one_trace_is_no_more_evidence_on_its_load():
+    speculation = head(3, IidAcceptance(0.6))
+    few = paired_speedup(_arm(0.1), _arm(0.1, speculation=speculation))
+    seeds = tuple(range(12))
+    many = paired_speedup(_arm(0.1, seeds=seeds), _arm(0.1, seeds=seeds, speculation=speculation))
+    assert few.pairs == many.pairs == 8
+
+
+def test_other_arrivals_are_more_evidence():
+    def arm(step_s):
+        return [
+            simulate(
+                workload(np.arange(200) * (0.5 + seed / 100), 4, 20),
+                costs=affine_costs(step_s=step_s),
+                limits=limits(),
+                speculation=PLAIN,
+                seed=seed,
+            )
+            for seed in range(3)
+        ]
+
+    assert paired_speedup(arm(0.2), arm(0.1)).pairs == 24

@@ -53,3 +53,32 @@ def test_a_burst_at_one_instant_cannot_tell():
         seed=0,
     )
     assert not result.saturation.enough_data
+
+
+def _shared_service(load_fraction: float, *, requests: int, latency_share: float):
+    """Requests share steps; alone, one takes `latency_share` of the window in which they arrive."""
+    capacity_per_s = 64 / (100 * SERVICE_S)
+    rate_per_s = load_fraction * capacity_per_s
+    window_s = requests / rate_per_s
+    output = max(2, int(latency_share * window_s / SERVICE_S))
+    result = simulate(
+        workload(poisson_arrivals(requests, rate_per_s, Streams(1).get("arrivals")), 1, output),
+        costs=affine_costs(step_s=SERVICE_S),
+        limits=limits(),
+        speculation=PLAIN,
+        seed=1,
+    )
+    return result.saturation, result
+
+
+def test_a_service_that_is_still_filling_up_is_not_called_saturated():
+    # A third of the window passes before the first request leaves; nobody ever waits.
+    verdict, result = _shared_service(0.05, requests=100, latency_share=0.33)
+    assert np.nanmax(result.admitted_s - result.arrival_s) < 2 * SERVICE_S
+    assert not verdict.saturated
+
+
+def test_an_overload_shows_even_when_requests_take_most_of_the_run():
+    verdict, result = _shared_service(4.0, requests=400, latency_share=0.5)
+    assert np.nanmax(result.admitted_s - result.arrival_s) > 20 * SERVICE_S
+    assert verdict.saturated

@@ -1,5 +1,7 @@
 """Scheduling decisions step by step, against schedules worked out by hand from vLLM V1's rules."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ from simulator.acceptance import IidAcceptance, PerPositionAcceptance
 from simulator.policy import DraftByBatch
 from simulator.proposers import HeadProposer, NgramProposer
 from simulator.replica import Speculation, simulate
+from simulator.result import Slo
+from simulator.workload import make_workload
 from tests.strategies import PLAIN, affine_costs, head, limits, workload
 
 
@@ -144,3 +148,16 @@ def test_alternating_engines_never_mix_prompts_and_decodes():
 def test_an_alternating_engine_finishes_a_cut_prompt_before_it_decodes():
     result = _run(workload([0.0, 0.5], [4, 20], [3, 1]), max_batched_tokens=8, alternate_prefill=True)
     assert result.steps.new_tokens.tolist() == [4, 8, 8, 4, 1, 1]
+
+
+def test_an_objective_may_bind_one_class_alone():
+    load = make_workload([0.0, 0.0], prompt_tokens=[4, 4], output_tokens=[2, 9])
+    load = replace(load, class_id=np.array([0, 1]), class_names=("short", "long"))
+    result = _run(load)
+    limit = Slo("latency", quantile=1.0, limit_s=3.0)
+
+    assert result.goodput((limit,)).fraction == 0.5
+    assert not result.meets((limit,))
+    assert result.goodput((replace(limit, class_id=0),)).fraction == 1.0
+    assert result.meets((replace(limit, class_id=0),))
+    assert not result.meets((replace(limit, class_id=1),))
