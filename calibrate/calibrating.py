@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrate.constants import host_of, operators_of
 from calibrate.fit import Fitted, fit_constants, forms_for, observed_components
+from calibrate.jobs import other_contexts
 from calibrate.measurements import Row, read_rows, read_run_record, rows_hash
 from calibrate.predict import Setting
 from calibrate.presets import PRESETS
@@ -72,12 +73,12 @@ def calibrate_rows(rows: list[Row], record: dict[str, Any], *, today: date) -> C
 
 
 def domain_of(setting: Setting) -> Domain:
-    """What was measured: rows of a pass, batch, K, and contexts up to twice the one measured at."""
+    """What was measured: rows of a pass, batch, K, contexts from a quarter to twice the main one."""
     preset = setting.preset
     return Domain(
         tokens=(1, max(preset.batches) * (max(preset.draft_tokens) + 1)),
         batch=(min(preset.batches), max(preset.batches)),
-        context_tokens=(0, 2 * setting.context_tokens),
+        context_tokens=other_contexts(setting.context_tokens),
         draft_tokens=(0, max(preset.draft_tokens)),
     )
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from calibrate.jobs import LOOP_ROUNDS, MOST_CALLS, Job, Work, shape_of, work_of
+from calibrate.jobs import LOOP_ROUNDS, MOST_CALLS, Job, Work, other_contexts, shape_of, work_of
 from calibrate.presets import Preset
 from calibrate.run import ENOUGH_REPETITIONS, RunPlan
 from calibrate.shapes import ACTIVATION_BYTES, WEIGHT_FORMATS, EngineDType, gemm_parameters, kv_bytes
@@ -97,7 +97,7 @@ def kernels_of(job: Job, preset: Preset) -> int:
 def memory_account(preset: Preset, dtype: EngineDType, *, context_tokens: int) -> dict[str, float]:
     """Bytes held at once: weights, embeddings, caches, and the buffers of the largest round."""
     batch, drafts = max(preset.batches), max(preset.draft_tokens)
-    capacity = context_tokens + (MOST_CALLS + 2) * (drafts + 1)
+    capacity = max(other_contexts(context_tokens)) + (MOST_CALLS + 2) * (drafts + 1)
     width, vocab = ACTIVATION_BYTES[dtype], preset.target.vocab
     rows = batch * (drafts + 1)
     account: dict[str, float] = {}

@@ -76,6 +76,8 @@ def component_jobs(preset: Preset, context_tokens: int) -> list[Job]:
         jobs += [Job("forward", "target", batch, query, context_tokens) for query in preset.fit_queries]
         for layers in preset.truncated_layers:
             jobs.append(Job("forward", f"target:{layers}", batch, preset.fit_queries[0], context_tokens))
+    for context in other_contexts(context_tokens):
+        jobs += [Job("forward", "target", max(preset.fit_batches), query, context) for query in preset.fit_queries[:2]]
     for batch in preset.draft_fit_batches:
         for query in (1, 2):
             jobs.append(Job("forward", "draft", batch, query, context_tokens))
@@ -92,6 +94,14 @@ def component_jobs(preset: Preset, context_tokens: int) -> list[Job]:
         ):
             jobs.append(Job("verify", "target", batch, drafts + 1, 0, drafts))
     return jobs
+
+
+def other_contexts(context_tokens: int) -> tuple[int, int]:
+    """Contexts at which a few passes are timed besides the main one.
+
+    At one context alone, what a row costs for being a row cannot be told from what it costs per cached token.
+    """
+    return context_tokens // 4, 2 * context_tokens
 
 
 def end_to_end_jobs(preset: Preset, context_tokens: int) -> list[Job]:

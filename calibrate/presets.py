@@ -57,7 +57,7 @@ PRESETS: dict[str, Preset] = {
         fit_batches=(1, 4),
         fit_queries=(1, 3, 5),
         draft_fit_batches=(1, 2, 4),
-        context_tokens=32,
+        context_tokens=64,
         truncated_layers=(1,),
     ),
     "8b": Preset(

@@ -1,9 +1,11 @@
 """Predicted against measured for one run: numbers, a verdict, `report.json`."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +16,9 @@ from calibrate.measurements import Row
 from calibrate.predict import Setting, cost_table, predict_s, round_of
 from calibrate.samples import JobSamples, clean_fraction, collect, repetitions, typical_s
 from roofline.calibration import Calibration, Verdict
+
+if TYPE_CHECKING:
+    from calibrate.loops import LoopReport
 
 REPORT_FILE = "report.json"
 SCHEMA_VERSION = 1
@@ -53,6 +58,7 @@ class Report:
     repetitions: int
     clean_share: float
     verdict: Verdict
+    loops: LoopReport | None
 
 
 def report_on(rows: list[Row], record: dict[str, Any], *, calibration: Calibration) -> Report:
@@ -84,7 +90,16 @@ def report_on(rows: list[Row], record: dict[str, Any], *, calibration: Calibrati
         repetitions=repeated,
         clean_share=clean_fraction(rows),
         verdict=Verdict(stable=not reasons, reasons=tuple(reasons)),
+        loops=_loops(rows, calibration, setting),
     )
+
+
+def _loops(rows: list[Row], calibration: Calibration, setting: Setting) -> LoopReport | None:
+    if not any(row.job.kind == "loop" for row in rows):
+        return None
+    from calibrate.loops import loop_report  # compiles the simulator, which most reports do without
+
+    return loop_report(rows, calibration, setting=setting)
 
 
 def terms_of(samples: JobSamples, calibration: Calibration, *, setting: Setting) -> list[Terms]:
@@ -154,6 +169,7 @@ def as_json(report: Report) -> dict[str, Any]:
             for cell in report.cells
         ],
         "terms": [asdict(term) for term in report.terms],
+        "loops": asdict(report.loops) if report.loops else None,
     }
 
 

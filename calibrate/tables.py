@@ -1,12 +1,18 @@
 """The terminal form of a report."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
 from calibrate.cells import SHOWN_ALPHA, acceptance_length
 from calibrate.report import Report
+
+if TYPE_CHECKING:
+    from calibrate.loops import LoopReport
 
 
 def report_tables(report: Report) -> Iterator[Table | Text]:
@@ -27,6 +33,8 @@ def report_tables(report: Report) -> Iterator[Table | Text]:
     if report.terms:
         yield _terms(report)
     yield Text(_decisions(report))
+    if report.loops is not None:
+        yield from _loops(report.loops)
 
 
 def _grid(report: Report) -> Table:
@@ -56,6 +64,27 @@ def _terms(report: Report) -> Table:
         whole = f"{terms.measured_ratio:.2f} ({sum(terms.predicted.values()):.2f})"
         table.add_row(str(terms.batch), str(terms.draft_tokens), *parts, whole)
     return table
+
+
+def _loops(loops: LoopReport) -> Iterator[Table | Text]:
+    table = Table(title="continuous loops, tokens/s of the whole batch")
+    for name in ("batch", "K", "alpha", "AL", "measured", "simulated", "error"):
+        table.add_column(name, justify="right")
+    for cell in loops.cells:
+        rates = (
+            f"{cell.measured_tokens_per_s:.1f}",
+            f"{cell.simulated_tokens_per_s:.1f}",
+            f"{cell.error_fraction:+.1%}",
+        )
+        table.add_row(
+            str(cell.batch), str(cell.draft_tokens), f"{cell.alpha:g}", f"{cell.acceptance_length:.2f}", *rates
+        )
+    yield table
+    yield Text(
+        f"simulated tokens/s of speculative loops: median |error| {loops.median_abs_error:.1%}, "
+        f"p90 {loops.p90_abs_error:.1%}; of plain loops {loops.plain_median_abs_error:.1%}; "
+        f"crossover batches at most {loops.most_steps_off} measured steps apart"
+    )
 
 
 def _decisions(report: Report) -> str:

@@ -13,7 +13,7 @@ from calibrate.engine.proposers import ModelProposer
 from calibrate.engine.sampler import Drafts, Verified, choose, law_of, verify
 from calibrate.engine.sequences import Sequences
 from calibrate.engine.steering import Steering
-from calibrate.jobs import LOOP_ROUNDS, MOST_CALLS, Job
+from calibrate.jobs import LOOP_ROUNDS, MOST_CALLS, Job, other_contexts
 from calibrate.presets import Preset
 from calibrate.shapes import EngineDType
 from calibrate.timing import Clock, CpuClock, Sample
@@ -59,7 +59,7 @@ class Bench:
         }
         for layers in preset.truncated_layers:
             self._models[f"target:{layers}"] = self._models["target"].truncated(layers)
-        self.capacity_tokens = context_tokens + (MOST_CALLS + 2) * (max(preset.draft_tokens) + 1)
+        self.capacity_tokens = max(other_contexts(context_tokens)) + (MOST_CALLS + 2) * (max(preset.draft_tokens) + 1)
         self._caches = {name: self._cache(name) for name in ("target", "draft")}
         for model in self._models.values():
             model.reserve(self.capacity_tokens)
@@ -117,7 +117,9 @@ class Bench:
         """
         model, cache = self._models[job.model], self._view(job.model, job.batch)
         fed = self._random_tokens(job.batch, job.query_tokens)
-        places = self._lengths(job.batch)[:, None] + torch.arange(job.query_tokens, device=self.device)
+        places = self._lengths(job.batch, job.context_tokens)[:, None] + torch.arange(
+            job.query_tokens, device=self.device
+        )
         span = job.context_tokens + job.query_tokens
         last_only = job.model == "draft"
 
@@ -222,10 +224,10 @@ class Bench:
         lengths = self._lengths(job.batch) + 1
         return Sequences(tokens, lengths, lengths - 1)
 
-    def _lengths(self, batch: int) -> torch.Tensor:
-        """Cached tokens of each sequence: the longest has exactly the context."""
+    def _lengths(self, batch: int, context_tokens: int | None = None) -> torch.Tensor:
+        """Cached tokens of each sequence: the longest has exactly the context, the main one unless told."""
         ragged = torch.arange(batch) * 5 % RAGGED_TOKENS
-        return (max(self.context_tokens, RAGGED_TOKENS + 2) - ragged).to(self.device)
+        return (max(context_tokens or self.context_tokens, RAGGED_TOKENS + 2) - ragged).to(self.device)
 
     def _rewind(self, sequences: Sequences) -> None:
         sequences.lengths.copy_(self._lengths(sequences.batch) + 1)
