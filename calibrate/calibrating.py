@@ -11,9 +11,9 @@ from calibrate.constants import host_of, operators_of
 from calibrate.fit import Fitted, fit_constants, forms_for, observed_components
 from calibrate.jobs import other_contexts
 from calibrate.measurements import Row, read_rows, read_run_record, rows_hash
-from calibrate.predict import Setting
+from calibrate.predict import Setting, launches_of
 from calibrate.presets import PRESETS
-from calibrate.samples import JobSamples, collect, repetitions, spread_fraction
+from calibrate.samples import JobSamples, collect, repetitions, spread_fraction, typical_s
 from roofline.calibration import Calibration, Domain, Machine, OperatorFit, Residual, Verdict
 from roofline.counts import weight_bytes
 from roofline.errors import InvalidInput
@@ -62,7 +62,7 @@ def calibrate_rows(rows: list[Row], record: dict[str, Any], *, today: date) -> C
         created=today,
         rows_sha256=rows_hash(rows),
         operators=_with_errors(fitted, setting),
-        host=host_of(fitted.values),
+        host=host_of(fitted.values).model_copy(update={"launch_s": launch_s(samples, setting)}),
         sampler=fitted.sampler,
         domain=domain_of(setting),
         residuals=residuals_of(fitted),
@@ -70,6 +70,16 @@ def calibrate_rows(rows: list[Row], record: dict[str, Any], *, today: date) -> C
         standard_errors={**fitted.standard_errors, **{f"sampler_{k}": v for k, v in fitted.sampler_errors.items()}},
         notes=NOTES,
     )
+
+
+def launch_s(samples: JobSamples, setting: Setting) -> float:
+    """Host time of one launch, from a launch-bound pass without a graph; 0 where none was timed (CPU)."""
+    times = [
+        typical_s(samples, job) / launches_of(setting.model(job.model))
+        for job in samples.jobs()
+        if job.kind == "eager_forward"
+    ]
+    return float(np.median(times)) if times else 0.0
 
 
 def domain_of(setting: Setting) -> Domain:

@@ -79,10 +79,9 @@ def forms_for(device: str, dtype: str, *, cache_bytes: float) -> tuple[Form, ...
     if dtype == "bf16":
         return (
             Form(tile_rows=1, cache_bytes=cache_bytes),
-            Form(tile_rows=16, cache_bytes=cache_bytes),
             Form(tile_rows=16, knot_rows=(17, 33, 48), cache_bytes=cache_bytes),
         )
-    return tuple(Form(tile_rows=tile, cache_bytes=cache_bytes) for tile in (1, 4, 16))
+    return tuple(Form(tile_rows=tile, cache_bytes=cache_bytes) for tile in (1, 16))
 
 
 def _fit_form(

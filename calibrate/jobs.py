@@ -18,13 +18,15 @@ Kind = Literal[
     "plain_step",
     "round",
     "loop",
+    "eager_forward",
 ]
 END_TO_END: tuple[Kind, ...] = ("plain_step", "round", "loop")
 """Kinds that no fit may read."""
-LOOP_ROUNDS = 6
+LOOP_ROUNDS = 4
 MOST_CALLS = 12
 """Calls that one sample of a short job averages over, at most; caches have room for the tokens they append."""
 LOOP_ALPHAS = (0.5, 0.8)
+LOOP_DRAFT_TOKENS = (2, 4)
 _MATRIX_TOKENS = (1, 4, 12, 16, 17, 24, 32, 33, 40, 48, 64, 96, 128, 192, 288)
 
 
@@ -96,6 +98,11 @@ def component_jobs(preset: Preset, context_tokens: int) -> list[Job]:
     return jobs
 
 
+def eager_jobs(context_tokens: int) -> list[Job]:
+    """Launch-bound passes without a captured graph: what one launch costs the host (CUDA only)."""
+    return [Job("eager_forward", "draft", 1, 1, context_tokens)]
+
+
 def other_contexts(context_tokens: int) -> tuple[int, int]:
     """Contexts at which a few passes are timed besides the main one.
 
@@ -117,12 +124,11 @@ def end_to_end_jobs(preset: Preset, context_tokens: int) -> list[Job]:
 
 def loop_jobs(preset: Preset, context_tokens: int) -> list[Job]:
     """Continuous loops of several rounds with steered acceptance: plain (K = 0) and speculative."""
-    drafts = [k for k in preset.draft_tokens if k in (2, 4)] or [preset.draft_tokens[0]]
     plain = [Job("loop", "target", batch, 1, context_tokens) for batch in preset.batches]
     return plain + [
         Job("loop", "target", batch, k + 1, context_tokens, k, alpha)
         for batch in preset.batches
-        for k in drafts
+        for k in LOOP_DRAFT_TOKENS
         for alpha in LOOP_ALPHAS
     ]
 

@@ -23,6 +23,10 @@ DRAFT_WORK = DraftWork(kind="chain", reads_whole_step=False, first_pass_extra_to
 """How the engine's draft model works: its first pass runs over two tokens a sequence, the later ones over one."""
 
 
+LAUNCHES_BETWEEN = 4
+"""Launches per layer that `roofline.operators` counts beside the matrices."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What was run: shapes, number format and the longest context before the new tokens."""
@@ -64,9 +68,16 @@ def machine_as_gpu(calibration: Calibration) -> Gpu:
 def cost_table(calibration: Calibration, setting: Setting, *, gpu: Gpu | None = None) -> StepCostTable:
     """The table the simulator would use for this engine on this machine."""
     largest, drafts = max(setting.preset.batches), max(setting.preset.draft_tokens)
+    # On CUDA the engine captures every size it runs; where launches cost nothing extra there is nothing to capture.
+    captured = tuple(range(1, largest * (drafts + 1) + 1)) if calibration.host.launch_s > 0 else ()
     return step_cost_table(
         setting.model("target"),
-        Deployment(gpu=gpu or machine_as_gpu(calibration), calibration=calibration),
+        Deployment(
+            gpu=gpu or machine_as_gpu(calibration),
+            calibration=calibration,
+            graph_tokens=captured,
+            draft_graph_tokens=captured,
+        ),
         size=TableSize(max_tokens=largest * (drafts + 1), max_sequences=largest, max_draft_tokens=drafts),
         draft=setting.model("draft"),
         work=DRAFT_WORK,
@@ -129,11 +140,18 @@ def _component_s(kind: str, model: Model, jobs: list[Job], shard: Shard) -> Floa
             + sampler.verify_per_sequence_s * batch
             + sampler.verify_per_logit_s * rows * model.vocab_size
         )
+    if kind == "eager_forward":
+        return np.full(len(jobs), launches_of(model) * host.launch_s)
     draft = model.role == "draft_model"
     passed_s = trunk_s(model, rows, shard) + attention_s(model, jobs, shard=shard)
     host_s = host.draft_pass_s if draft else host.step_s + host.step_per_sequence_s * batch
     cold_s = host.cold_draft_s if kind == "cold_forward" else 0.0
     return passed_s + _logits_s(model, batch if draft else rows, shard) + host_s + cold_s
+
+
+def launches_of(model: Model) -> int:
+    """Operators one pass launches, LM head included, as `roofline` counts them."""
+    return sum(layer.count * (len(layer.linears) + LAUNCHES_BETWEEN) for layer in model.layers) + 1
 
 
 def attention_s(model: Model, jobs: list[Job], *, shard: Shard) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from calibrate.jobs import Job, component_jobs, end_to_end_jobs, loop_jobs
+from calibrate.jobs import LOOP_DRAFT_TOKENS, Job, component_jobs, eager_jobs, end_to_end_jobs, loop_jobs
 from calibrate.measurements import RUN_FILE, Row, RowWriter, read_rows, read_run_record, write_run_record
 from calibrate.presets import Preset
 from calibrate.shapes import EngineDType
@@ -24,7 +24,8 @@ WARM_UP = -1
 class RunPlan:
     """What to measure, for how long.
 
-    `loops` adds continuous loops with steered acceptance; they say how well the simulator does and are not fitted.
+    `loops` times continuous loops with steered acceptance in place of the rounds of most K; they say how well the
+    simulator does and are not fitted.
     """
 
     preset: Preset
@@ -37,8 +38,14 @@ class RunPlan:
 
     def jobs(self) -> list[Job]:
         """The whole list, unshuffled."""
-        jobs = component_jobs(self.preset, self.context_tokens) + end_to_end_jobs(self.preset, self.context_tokens)
-        return jobs + (loop_jobs(self.preset, self.context_tokens) if self.loops else [])
+        components = component_jobs(self.preset, self.context_tokens)
+        if self.device == "cuda":
+            components += eager_jobs(self.context_tokens)
+        rounds = end_to_end_jobs(self.preset, self.context_tokens)
+        if not self.loops:
+            return components + rounds
+        kept = [job for job in rounds if job.draft_tokens in (0, *LOOP_DRAFT_TOKENS)]
+        return components + kept + loop_jobs(self.preset, self.context_tokens)
 
     def identity(self) -> dict[str, object]:
         """What two sessions of one run must agree on."""

@@ -84,7 +84,7 @@ class Bench:
     def warm_up(self, job: Job) -> None:
         """Run a job untimed, capturing its graph on CUDA, and settle how many calls make a sample."""
         sample, _, _ = self.measure(job)
-        warm = job.kind in WARM_KINDS or (job.model == "draft" and job.kind != "cold_forward")
+        warm = job.kind in WARM_KINDS or (job.model == "draft" and job.kind == "forward")
         if warm:
             calls = min(MOST_CALLS, max(1, round(SHORT_S / sample.busy_s)))
             self._prepared[job] = replace(self._prepared[job], calls=calls)
@@ -94,6 +94,7 @@ class Bench:
             makers = {
                 "forward": self._forward,
                 "cold_forward": self._forward,
+                "eager_forward": self._forward,
                 "matrices": self._matrices,
                 "lm_head": self._lm_head,
                 "sample_plain": self._sample,
@@ -104,7 +105,7 @@ class Bench:
                 "loop": self._loop,
             }
             prepared = makers[job.kind](job)
-            if self.device != "cuda":
+            if self.device != "cuda" or job.kind == "eager_forward":
                 return prepared
             prepared.reset()
             return Prepared(prepared.reset, CapturedCall(prepared.call, self.generator, self._pool), prepared.emitted)

@@ -7,16 +7,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-from calibrate.calibrating import calibrate_rows
+from calibrate.calibrating import calibrate_rows, launch_s
 from calibrate.constants import host_of, operators_of
 from calibrate.fit import Observed, fit_constants, observed_components
-from calibrate.jobs import END_TO_END
+from calibrate.jobs import END_TO_END, Job
 from calibrate.measurements import Row, rows_hash
-from calibrate.predict import predict_s
+from calibrate.predict import launches_of, machine_as_gpu, predict_s
 from calibrate.report import as_json, report_on
 from calibrate.samples import collect
 from roofline.calibration import Calibration
 from roofline.errors import InvalidInput
+from roofline.operators import Shard, forward_operators, launches, logits_operators
 from tests.calibrate.synthetic import (
     FORM,
     RECORD,
@@ -135,3 +136,19 @@ def test_rows_without_components_are_refused() -> None:
 def test_an_unknown_preset_in_the_record_is_refused() -> None:
     with pytest.raises(InvalidInput, match="preset must be one of"):
         calibrate_rows(rows_of(repetitions=1), {**RECORD, "preset": "huge"}, today=TODAY)
+
+
+def test_a_launch_bound_pass_without_a_graph_gives_the_cost_of_a_launch() -> None:
+    eager = Job("eager_forward", "draft", 1, 1, 128)
+    rows = rows_of(repetitions=3)
+    rows += [replace(rows[0], job=eager, repetition=n, busy_s=1e-3) for n in range(3)]
+    assert launch_s(collect(rows), SETTING) == pytest.approx(1e-3 / (4 * (4 + 4) + 1))
+    assert launch_s(collect(rows_of(repetitions=1)), SETTING) == 0.0
+
+
+def test_launches_are_counted_as_the_roofline_counts_them() -> None:
+    shard = Shard(gpu=machine_as_gpu(true_calibration()), calibration=true_calibration())
+    for name in ("target", "draft"):
+        model = SETTING.model(name)
+        operators = [*forward_operators(model, np.array([1]), shard), *logits_operators(model, np.array([1]), shard)]
+        assert launches_of(model) == launches(operators)
