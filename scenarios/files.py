@@ -206,6 +206,13 @@ def _expand(nodes: list[dict[str, Any]], schema: dict[str, Any]) -> list[dict[st
     return result
 
 
+def check_can_write(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written, before any work is done for it."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
+        raise InvalidInput(f"--out {folder}: {nearest} is no folder you may write to; give another folder")
+
+
 @contextmanager
 def folder_written_at_once(folder: Path) -> Generator[Path]:
     """A temporary folder whose files move into `folder` when the block ends well, and vanish otherwise."""

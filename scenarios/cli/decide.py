@@ -30,8 +30,10 @@ def command(scenario: str | None, **options: Any) -> int:
     SCENARIO is a TOML file or a preset's name (`specdec list presets`); options lie over it.
     """
     from scenarios.cli.progress import load_progress
-    from scenarios.files import scenario_from_dict
+    from scenarios.files import check_can_write, scenario_from_dict
 
+    if options["out"]:
+        check_can_write(Path(options["out"]))
     table, origin = scenario_table(scenario, options)
     workers = _workers(options["workers"])
     with load_progress(quiet=options["as_json"]) as progress:

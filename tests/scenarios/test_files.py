@@ -3,7 +3,7 @@ import pytest
 from roofline.errors import InvalidInput, UnknownName
 from scenarios import load_scenario, preset_names
 from scenarios.build import build_service
-from scenarios.files import folder_written_at_once, scenario_from_dict
+from scenarios.files import check_can_write, folder_written_at_once, scenario_from_dict
 from scenarios.schema import Scenario
 
 VALID = {
@@ -148,3 +148,13 @@ def test_public_names_stay_functions_after_everything_was_imported():
     assert callable(scenarios.build_service)
     assert callable(scenarios.decide)
     assert isinstance(scenarios.Scenario, type)
+
+
+def test_an_output_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path):
+    file = tmp_path / "taken"
+    file.write_text("a file, not a folder")
+    for folder in (file, file / "below"):
+        with pytest.raises(InvalidInput, match="give another folder"):
+            check_can_write(folder)
+    check_can_write(tmp_path / "new" / "deeper")
+    assert not (tmp_path / "new").exists()
