@@ -10,7 +10,8 @@ from simulator.acceptance import Acceptance, IidAcceptance
 from simulator.limits import EngineLimits
 from simulator.policy import FixedDraft
 from simulator.proposers import HeadProposer, NgramProposer, NoProposer
-from simulator.replica import Speculation
+from simulator.replica import Speculation, simulate
+from simulator.result import Result
 from simulator.workload import Workload
 
 PLAIN = Speculation(proposer=NoProposer(), policy=FixedDraft(0))
@@ -124,6 +125,8 @@ def workload(
     )
 
 
+LONG_S = 300.0
+"""Far longer than any `Case` takes: a scheduler that makes no progress fails a test instead of hanging it."""
 CASE_COSTS = affine_costs(step_s=0.01, per_token_s=1e-4, kv_s_per_token=1e-6, round_extra_s=0.002, draft_pass_s=0.001)
 
 
@@ -137,12 +140,17 @@ class Case:
     seed: int
 
     def arguments(self) -> dict[str, object]:
+        """What a `Replica` needs beside the workload."""
         return {
             "costs": CASE_COSTS,
             "limits": self.limits,
             "speculation": self.speculation,
             "seed": self.seed,
         }
+
+    def run(self, **changes: object) -> Result:
+        """Simulate it, with changed arguments where given."""
+        return simulate(self.workload, **({"until_s": LONG_S} | self.arguments() | changes))
 
 
 @st.composite
@@ -180,6 +188,7 @@ def cases(draw: st.DrawFn, *, open_loop_only: bool = False) -> Case:
             long_prefill_tokens=draw(st.sampled_from([0, 20])),
             chunked_prefill=draw(st.booleans()),
             reserve_full_prompt=draw(st.booleans()),
+            alternate_prefill=draw(st.booleans()),
         ),
         speculation,
         seed=draw(st.integers(0, 3)),

@@ -43,7 +43,6 @@ STATISTICS = {"mean", "median", "min", "max", "std", "total", "p50", "p90", "p95
 # "path:name" -> why it carries no unit.
 UNITLESS: dict[str, str] = {
     "simulator/result.py:goodput": "returns a Goodput, whose fields carry the units",
-    "scenarios/cli/calibrate.py:_DURATION": "a pattern for text that carries its unit",
     "simulator/saturation.py:bandwidth": "of a kernel, in samples: the statistical term",
 }
 

@@ -8,21 +8,21 @@ from hypothesis import strategies as st
 from simulator.replica import Replica, simulate
 from simulator.rng import Streams
 from simulator.workload import poisson_arrivals
-from tests.strategies import PLAIN, Case, affine_costs, cases, limits, workload
+from tests.strategies import LONG_S, PLAIN, Case, affine_costs, cases, limits, workload
 
 
-@given(case=cases(), stop_s=st.one_of(st.floats(0.0, 5.0, exclude_min=True), st.just(float("inf"))))
+@given(case=cases(), stop_s=st.one_of(st.floats(0.0, 5.0, exclude_min=True), st.just(LONG_S)))
 @settings(max_examples=300)
 def test_requests_are_conserved_at_any_stop(case: Case, stop_s: float):
-    result = simulate(case.workload, until_s=stop_s, trace_steps=True, **case.arguments())
+    result = case.run(until_s=stop_s, trace_steps=True)
     counts = result.counts
 
     assert counts.arrived == counts.finished + counts.running + counts.waiting + counts.refused
     assert min(counts.finished, counts.running, counts.waiting, counts.refused) >= 0
     assert counts.finished == np.sum(~np.isnan(result.finished_s))
-    if stop_s == float("inf"):
+    if stop_s == LONG_S:
         assert counts.finished + counts.refused == len(case.workload)
-    if case.workload.concurrency is None and np.isfinite(stop_s):
+    if case.workload.concurrency is None and stop_s < LONG_S:
         assert counts.arrived == np.sum(case.workload.arrival_s <= result.end_s)
         assert np.sum(case.workload.arrival_s < stop_s) <= counts.arrived
 
@@ -30,7 +30,7 @@ def test_requests_are_conserved_at_any_stop(case: Case, stop_s: float):
 @given(case=cases(), stop_s=st.floats(0.0, 5.0))
 @settings(max_examples=200)
 def test_tokens_are_conserved_at_any_stop(case: Case, stop_s: float):
-    result = simulate(case.workload, until_s=stop_s, trace_steps=True, **case.arguments())
+    result = case.run(until_s=stop_s, trace_steps=True)
     finished = ~np.isnan(result.finished_s)
 
     assert np.array_equal(result.emitted_tokens[finished], result.output_tokens[finished])
@@ -48,7 +48,7 @@ def test_tokens_are_conserved_at_any_stop(case: Case, stop_s: float):
 @settings(max_examples=200)
 def test_cache_blocks_are_all_returned(case: Case):
     replica = Replica(case.workload, **case.arguments())
-    for stop_s in (0.05, 0.5, float("inf")):
+    for stop_s in (0.05, 0.5, LONG_S):
         finished = replica.advance(stop_s)
         held = int(replica._batch.capacity[: replica.running].sum()) // case.limits.block_tokens
         assert held + int(replica._state.free_blocks) == case.limits.kv_blocks
@@ -60,11 +60,11 @@ def test_cache_blocks_are_all_returned(case: Case):
 @given(case=cases(), stops_s=st.lists(st.floats(0.0, 3.0), max_size=4))
 @settings(max_examples=150)
 def test_stopping_and_going_on_changes_nothing(case: Case, stops_s: list[float]):
-    straight = simulate(case.workload, **case.arguments())
+    straight = case.run()
     replica = Replica(case.workload, **case.arguments())
     for stop_s in sorted(stops_s):
         replica.advance(stop_s)
-    replica.advance(float("inf"))
+    replica.advance(LONG_S)
     stopped = replica.result()
 
     assert np.array_equal(straight.finished_s, stopped.finished_s, equal_nan=True)
@@ -77,7 +77,7 @@ def test_stopping_and_going_on_changes_nothing(case: Case, stops_s: list[float])
 @settings(max_examples=300)
 def test_littles_law_is_exact_from_empty_to_empty(case: Case):
     """Time integral of the requests in the system = sum of the times they spent in it."""
-    result = simulate(case.workload, **case.arguments())
+    result = case.run()
     served = ~result.refused
     spent_s = float((result.finished_s - result.arrival_s)[served].sum())
 
@@ -87,7 +87,7 @@ def test_littles_law_is_exact_from_empty_to_empty(case: Case):
 @given(case=cases())
 @settings(max_examples=150)
 def test_time_runs_forward_for_every_request(case: Case):
-    result = simulate(case.workload, **case.arguments())
+    result = case.run()
     served = ~result.refused
     assert np.all(result.arrival_s[served] <= result.admitted_s[served])
     assert np.all(result.admitted_s[served] < result.first_token_s[served])
@@ -95,6 +95,22 @@ def test_time_runs_forward_for_every_request(case: Case):
     assert result.totals.busy_s <= result.end_s * (1 + 1e-12)
     parts_s = result.totals.verify_s + result.totals.draft_s + result.totals.host_s
     assert parts_s == pytest.approx(result.totals.busy_s, rel=1e-9)
+
+
+def test_prompts_alternating_with_decodes_make_progress_when_the_cache_is_full():
+    """A prompt that preempts itself must leave the next step to the decodes that will free its blocks."""
+    tight = limits(
+        max_batched_tokens=8,
+        max_sequences=2,
+        kv_blocks=60,
+        block_tokens=1,
+        reserve_full_prompt=False,
+        alternate_prefill=True,
+    )
+    case = Case(workload(np.zeros(2), [2, 21], [21, 20]), tight, PLAIN, seed=0)
+    result = case.run()
+    assert result.counts.finished == 2
+    assert result.preemptions.sum() > 0
 
 
 def _single_server(arrival_s: np.ndarray, service_s: float):
@@ -188,7 +204,7 @@ def test_a_request_that_comes_last_never_speeds_up_the_others(case: Case, extra_
 
 
 def _served(case: Case):
-    return simulate(case.workload, trace_steps=True, **case.arguments())
+    return case.run(trace_steps=True)
 
 
 @pytest.mark.parametrize(

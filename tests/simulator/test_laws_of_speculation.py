@@ -29,8 +29,8 @@ def _events_differ(one, other) -> list[str]:
 def test_k_zero_without_a_tax_is_plain_decoding_event_for_event(case: Case):
     plain = case.arguments() | {"speculation": PLAIN}
     off = case.arguments() | {"speculation": Speculation(HeadProposer(), FixedDraft(0))}
-    one = simulate(case.workload, trace_steps=True, **plain)
-    other = simulate(case.workload, trace_steps=True, **off)
+    one = case.run(trace_steps=True, **plain)
+    other = case.run(trace_steps=True, **off)
 
     assert _events_differ(one, other) == []
     assert one.totals == other.totals
@@ -44,8 +44,8 @@ def test_drafts_that_are_never_proposed_are_plain_decoding(case: Case):
     loose = case.limits.model_copy(update={"kv_blocks": 10_000, "lookahead_tokens": 0})
     common = case.arguments() | {"costs": free, "limits": loose}
     never = Speculation(NgramProposer(0.0), FixedDraft(4), (IidAcceptance(0.9),))
-    one = simulate(case.workload, trace_steps=True, **(common | {"speculation": PLAIN}))
-    other = simulate(case.workload, trace_steps=True, **(common | {"speculation": never}))
+    one = case.run(trace_steps=True, **(common | {"speculation": PLAIN}))
+    other = case.run(trace_steps=True, **(common | {"speculation": never}))
 
     assert _events_differ(one, other) == []
 
@@ -197,7 +197,7 @@ def test_luck_depends_on_seed_request_and_position_alone(draft_tokens, max_seque
 @settings(max_examples=60)
 def test_changing_k_leaves_arrivals_and_requests_untouched(case: Case):
     results = [
-        simulate(case.workload, **(case.arguments() | {"speculation": speculation}))
+        case.run(speculation=speculation)
         for speculation in (PLAIN, head(1, IidAcceptance(0.7)), head(5, IidAcceptance(0.7)))
     ]
     for result in results[1:]:
