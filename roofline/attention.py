@@ -93,6 +93,18 @@ def _cached_heads(model: Model, tensor: int) -> float:
     )
 
 
+def _decode_tile_rows(model: Model, fit: OperatorFit) -> float:
+    """Rows of one query head that a tile of the kernel for ragged batches takes at least, a mean over layers."""
+    specs = [(layer.count, layer.attention) for layer in model.layers if layer.attention is not None]
+    if not specs:
+        return 1.0
+    rows = [
+        count * max(1.0, fit.row_tile / (spec.heads / spec.kv_heads if fit.packs_group else 1.0))
+        for count, spec in specs
+    ]
+    return sum(rows) / sum(count for count, _ in specs)
+
+
 def _recurrence_fit(calibration: Calibration) -> OperatorFit:
     """Constants of recurrent layers: measured ones, else those of elementwise kernels (whose launches are counted)."""
     for fit in calibration.operators:
@@ -128,4 +140,5 @@ def attention_coefficients(model: Model, shard: Shard) -> dict[str, object]:
         "kv_bytes_per_token": kv_bytes,
         "flops_per_pair": np.array([group.flops_per_pair for group in classes]),
         "prefill_flops_per_pair": np.array([group.prefill_flops_per_pair for group in classes]),
+        "decode_tile_rows": _decode_tile_rows(model, decode),
     }

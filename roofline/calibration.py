@@ -63,7 +63,9 @@ class OperatorFit(Frozen):
     `bands`, ascending, replace all constants but the knots by those of a kernel per range of rows, in waves over
     `processors`; rows below the first band belong to it. With bands the knots
     multiply the whole time. `per_sequence_s`: what a sequence adds to a launch, per cached head of an attention
-    operator, per layer of a recurrent one.
+    operator, per layer of a recurrent one. `row_tile`: a decoding sequence counts for at least that many query rows
+    in a launch where not every sequence has one row (prompts or drafts in the step); with `packs_group` the query
+    heads that share a cached head fill the tile together.
     """
 
     operator: OperatorClass
@@ -79,6 +81,8 @@ class OperatorFit(Frozen):
     bands: tuple[KernelBand, ...] = ()
     processors: PositiveInt = 1
     per_sequence_s: NonNegativeFloat = 0.0
+    row_tile: PositiveInt = 1
+    packs_group: bool = False
     standard_errors: dict[str, NonNegativeFloat] = {}
 
 

@@ -278,9 +278,12 @@ def round_cost(table: StepCostTable, *, batch: int, context_tokens: int, draft_t
 def _decode_attention_s(costs: ForwardCosts, batch: int, rows_each: int, context_tokens: int) -> float:
     """Attention of `batch` equal sequences with `rows_each` new rows: each cache read once, every pair computed."""
     read_s = pair_s = 0.0
+    tile_rows = costs.decode_tile_rows if rows_each > 1 else 1.0
     for index, window in enumerate(costs.window_tokens):
-        read_s += costs.kv_s_per_token[index] * batch * int(seen_tokens(context_tokens, rows_each, int(window)))
-        pair_s += costs.decode_s_per_pair[index] * batch * int(seen_pairs(context_tokens, rows_each, int(window)))
+        seen = int(seen_tokens(context_tokens, rows_each, int(window)))
+        pairs = max(int(seen_pairs(context_tokens, rows_each, int(window))), tile_rows * seen)
+        read_s += costs.kv_s_per_token[index] * batch * seen
+        pair_s += costs.decode_s_per_pair[index] * batch * pairs
     return float(joined_s(read_s, pair_s, costs.decode_p or None)) + costs.decode_base_s
 
 

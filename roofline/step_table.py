@@ -35,6 +35,9 @@ class ForwardCosts:
         Exponent joining the memory and compute terms; 0.0 is the textbook maximum.
     trunk_bytes, trunk_flops, logits_bytes, logits_flops, kv_bytes_per_token, flops_per_pair, prefill_flops_per_pair
         What those times move and compute on one GPU, unpadded: for utilisation and the roofline floor.
+    decode_tile_rows
+        Rows a decoding sequence counts for at least, in its arithmetic, when not every sequence of the step has one
+        row: kernels for ragged batches compute whole tiles.
     """
 
     trunk_s: FloatArray
@@ -56,6 +59,7 @@ class ForwardCosts:
     kv_bytes_per_token: FloatArray
     flops_per_pair: FloatArray
     prefill_flops_per_pair: FloatArray
+    decode_tile_rows: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,15 @@ from simulator.compiled import compiled, inlined
 
 
 @compiled
-def _group_s(kv_s, pair_s, read, pairs, p_norm):
-    """`(m**p + c**p)**(1/p)` over sums by window; 0 is the maximum. `roofline.operators.joined_s`, compiled."""
+def _group_s(kv_s, pair_s, read, pairs, p_norm, tile_rows):
+    """`(m**p + c**p)**(1/p)` over sums by window; 0 is the maximum. `roofline.operators.joined_s`, compiled.
+
+    Arithmetic is that of `tile_rows` rows against what was read, at least.
+    """
     memory_s = compute_s = 0.0
     for window in range(len(read)):
         memory_s += kv_s[window] * read[window]
-        compute_s += pair_s[window] * pairs[window]
+        compute_s += pair_s[window] * max(pairs[window], tile_rows * read[window])
     larger = max(memory_s, compute_s)
     if p_norm == 0.0 or larger == 0.0:
         return larger
@@ -23,16 +26,17 @@ def _group_s(kv_s, pair_s, read, pairs, p_norm):
 
 
 @inlined
-def _attention_s(forward, read, pairs, prefill_read, prefill_pairs, decoding, prefilling):
+def _attention_s(forward, read, pairs, prefill_read, prefill_pairs, decoding, prefilling, drafts):
     """Both attention groups of a pass, from sums over sequences by window."""
+    tile_rows = forward.decode_tile_rows if prefilling + drafts > 0 else 1.0
     total_s = forward.state_s * (decoding + prefilling)
     if decoding > 0:
         total_s += forward.decode_base_s
-        total_s += _group_s(forward.kv_s, forward.decode_pair_s, read, pairs, forward.decode_p)
+        total_s += _group_s(forward.kv_s, forward.decode_pair_s, read, pairs, forward.decode_p, tile_rows)
     if prefilling > 0:
         total_s += forward.prefill_base_s
         total_s += _group_s(
-            forward.prefill_kv_s, forward.prefill_pair_s, prefill_read, prefill_pairs, forward.prefill_p
+            forward.prefill_kv_s, forward.prefill_pair_s, prefill_read, prefill_pairs, forward.prefill_p, 1.0
         )
     return total_s
 
@@ -100,7 +104,7 @@ def price(sums, costs, plan, state, draft_tokens, tally):
     target = costs.target
     rows = emitting + drafts
     verify_s = target.trunk_s[tokens] + target.logits_s[rows]
-    verify_s += _attention_s(target, read, pairs, prefill_read, prefill_pairs, decoding, prefilling)
+    verify_s += _attention_s(target, read, pairs, prefill_read, prefill_pairs, decoding, prefilling, drafts)
     host_s = costs.step_host_s + costs.host_per_sequence_s * (decoding + prefilling)
     if drafts > 0:
         verify_s += costs.verify_base_s + costs.verify_per_sequence_s * emitting + costs.verify_per_row_s * rows
@@ -114,9 +118,9 @@ def price(sums, costs, plan, state, draft_tokens, tally):
             first_tokens = tokens if costs.draft_reads_whole_step else emitting
             first_tokens += costs.first_pass_extra_tokens[draft_tokens] * emitting
             draft_s += costs.draft.trunk_s[first_tokens]
-            draft_s += _attention_s(costs.draft, read, pairs, prefill_read, prefill_pairs, decoding, prefilling)
+            draft_s += _attention_s(costs.draft, read, pairs, prefill_read, prefill_pairs, decoding, prefilling, drafts)
             later = costs.draft
-            later_s = _group_s(later.kv_s, later.decode_pair_s, later_read, later_read, later.decode_p)
+            later_s = _group_s(later.kv_s, later.decode_pair_s, later_read, later_read, later.decode_p, 1.0)
             draft_s += (costs.draft_passes[draft_tokens] - 1) * later_s
     elif plan.speculation_loaded:
         host_s += costs.idle_speculation_s

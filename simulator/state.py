@@ -109,6 +109,7 @@ class Forward(NamedTuple):
     prefill_base_s: float
     decode_p: float
     prefill_p: float
+    decode_tile_rows: float
     trunk_bytes: FloatArray
     trunk_flops: FloatArray
     logits_bytes: FloatArray
@@ -238,6 +239,7 @@ def _aligned(costs: ForwardCosts, windows: IntArray) -> Forward:
         prefill_base_s=float(costs.prefill_base_s),
         decode_p=float(costs.decode_p),
         prefill_p=float(costs.prefill_p),
+        decode_tile_rows=float(costs.decode_tile_rows),
         trunk_bytes=costs.trunk_bytes,
         trunk_flops=costs.trunk_flops,
         logits_bytes=costs.logits_bytes,
@@ -252,6 +254,6 @@ def _free_forward(windows: int) -> Forward:
     """Stands where no draft model runs; never read, but the compiled loop needs the shape."""
     nothing, free = np.zeros(1), np.zeros(windows)
     return Forward(
-        nothing, nothing, free, free, free, free, 0.0, 0.0, 0.0, 0.0, 0.0,
+        nothing, nothing, free, free, free, free, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0,
         nothing, nothing, nothing, nothing, free, free, free,
     )  # fmt: skip
