@@ -3,7 +3,8 @@
 Decoding reads each sequence's cache once for its one row: `overhead_s + per_sequence_s * sequences * cached heads`
 and the cache's bytes over a bandwidth. Prompts give the rate of the arithmetic. A verification of K + 1 rows does
 both: the cache once at the decoding kernel's bandwidth, its pairs at the prompt kernel's rate, joined like any
-operator. With one row the arithmetic then hides behind the bytes, as in the decoding rows it is checked on.
+operator. With one row the arithmetic then hides behind the bytes, as in the decoding rows it is checked on. Kernels
+for ragged batches (a verification, or decoding beside a prompt) compute whole tiles of rows: `row_tile`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from scipy.optimize import least_squares
 from calibrate.kernel_tables.bands import Peaks
 from calibrate.kernel_tables.held_out import held_out_mask, residual, significant
 from calibrate.kernel_tables.reading import Rows, chosen
+from calibrate.kernel_tables.systems import ROW_TILES
 from roofline.calibration import OperatorFit, Residual
 from roofline.operators import joined_s
 
@@ -28,6 +30,7 @@ FEWEST_CONTEXT_TOKENS = 64
 FEWEST_PROMPT_TOKENS = 512
 """Shorter prompts take some ten microseconds of launch whatever they compute."""
 LARGEST_GROUP = 16
+LAUNCH_BOUND_BYTES = 2e6
 SPREAD = 0.1
 REPORTED_GROUP = 4
 
@@ -44,10 +47,15 @@ class Launches:
     flops: FloatArray
     seconds: FloatArray
     held_out: NDArray[np.bool_]
+    kernel: NDArray[np.str_]
 
     def where(self, mask: NDArray[Any]) -> Launches:
         """Those where `mask` holds."""
         return Launches(*(getattr(self, name)[mask] for name in self.__slots__))
+
+    def cold(self, last_level_bytes: float) -> Launches:
+        """Those whose cache does not fit the last-level cache, where a repeated launch would find it, or is tiny."""
+        return self.where((self.cache_bytes >= last_level_bytes) | (self.cache_bytes <= LAUNCH_BOUND_BYTES))
 
     def predicted_s(self, fit: OperatorFit) -> FloatArray:
         """Seconds by the constants, as `roofline.attention` uses them."""
@@ -76,6 +84,7 @@ def launches(rows: Rows, dtype: str, bytes_per_element: float, *, prompt: bool) 
         flops=4.0 * sequences * pairs * heads * HEAD_ELEMENTS,
         seconds=own["seconds"],
         held_out=held_out_mask(heads, cached, sequences, context),
+        kernel=own["kernel_source"].astype(str),
     )
     fewest = FEWEST_PROMPT_TOKENS if prompt else FEWEST_CONTEXT_TOKENS
     return found.where((context >= fewest) & (found.group <= LARGEST_GROUP))
@@ -102,6 +111,8 @@ def fit_prompts(table: Launches, peaks: Peaks, weights: str) -> OperatorFit:
 
 def fit_decoding(table: Launches, peaks: Peaks, *, weights: str, flops_per_s: float) -> OperatorFit:
     """Constants of decoding, with the arithmetic of the prompt kernel."""
+    kernels, launched = np.unique(table.kernel, return_counts=True)
+    row_tile, packs_group = ROW_TILES.get(str(kernels[np.argmax(launched)]), (1, False))
 
     def fit(constants: FloatArray) -> OperatorFit:
         return OperatorFit(
@@ -112,6 +123,8 @@ def fit_decoding(table: Launches, peaks: Peaks, *, weights: str, flops_per_s: fl
             flops_per_s=flops_per_s,
             p_norm=significant(float(np.exp(constants[2]))),
             per_sequence_s=significant(float(np.exp(constants[3]))),
+            row_tile=row_tile,
+            packs_group=packs_group,
         )
 
     start = np.log([8e-6, 0.8, 2.0, 1e-8])

@@ -20,9 +20,11 @@ from calibrate.kernel_tables.reading import Rows, chosen
 from calibrate.kernel_tables.systems import TableFormat
 from roofline.calibration import OperatorFit, Residual
 
-BAND_STARTS = (1, 17, 129, 1025)
+BAND_STARTS = (1, 9, 33, 129, 513, 1025, 3073)
 REPORTED_TOKENS = ((1, 16), (17, 128), (129, 1024), (1025, 8192))
 MAX_TOKENS = 8192
+FEWEST_LAUNCHES = 40
+"""In a range of tokens, for a fit; a format without that many at the fewest tokens is not calibrated."""
 ACTIVATION_BYTES = 2.0
 MATRICES = 3.0
 """Gate, up and down."""
@@ -69,10 +71,12 @@ def expert_launches(rows: Rows, dtype: str, fmt: TableFormat) -> ExpertLaunches 
 
 def fit_experts(
     table: ExpertLaunches, peaks: Peaks, *, weights: str, cache_bytes: float
-) -> tuple[OperatorFit, list[Residual]]:
-    """Constants from cold launches of cut experts that are not held out, and their errors."""
+) -> tuple[OperatorFit, list[Residual]] | None:
+    """Constants from cold launches of cut experts that are not held out, and their errors; None for too few rows."""
     seen = ~table.held_out & ~table.whole_experts & (table.weight_bytes >= cache_bytes)
-    bands, steps = fit_bands(table.products.where(seen), peaks, starts=BAND_STARTS)
+    bands, steps = fit_bands(table.products.where(seen), peaks, starts=BAND_STARTS, fewest=FEWEST_LAUNCHES)
+    if not bands or bands[0].rows > 1:
+        return None
     fit = OperatorFit(
         operator="moe_gemm",
         weights=weights,

@@ -14,9 +14,11 @@ from roofline.calibration import OperatorFit, Residual
 STATE_BYTES = 4.0
 """States are kept in 32 bits."""
 SPREAD = 0.1
+LAUNCH_BOUND_BYTES = 2e6
+"""Between this and the last-level cache a repeated launch finds the states there."""
 
 
-def fit_recurrence(rows: Rows, peaks: Peaks) -> tuple[OperatorFit, list[Residual]]:
+def fit_recurrence(rows: Rows, peaks: Peaks, *, cache_bytes: float) -> tuple[OperatorFit, list[Residual]]:
     """Launch and bandwidth of one recurrent layer in a decode step, all its kernels together."""
     own = chosen(rows, rows["phase"] == "generation")
     names = ("batch_size", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim")
@@ -24,6 +26,8 @@ def fit_recurrence(rows: Rows, peaks: Peaks) -> tuple[OperatorFit, list[Residual
     steps, seconds = _layer_times(own, shapes)
     states = steps[:, 3] * steps[:, 2] * steps[:, 4] * STATE_BYTES
     moved_bytes = (2.0 * steps[:, 0] * states).astype(float)
+    cold = (moved_bytes >= cache_bytes) | (moved_bytes <= LAUNCH_BOUND_BYTES)
+    steps, seconds, moved_bytes = steps[cold], seconds[cold], moved_bytes[cold]
     left_out = held_out_mask(*steps.T)
 
     def predicted_s(constants: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -73,6 +73,20 @@ class TableFormat:
     math: str
 
 
+KERNEL_SOURCE = Source(
+    title="FlashAttention: FA2 swaps queries and grouped heads only for one row a sequence, blocks of 64 rows; "
+    "FA3 packs grouped heads of ragged batches, 128 rows at 128 elements a head",
+    url="https://github.com/Dao-AILab/flash-attention",
+    retrieved=_READ,
+)
+# Kernel of the decoding table -> (rows of its tile, whether grouped query heads share it). Kernels not listed keep
+# decodes apart from prompts (FlashInfer, TensorRT-LLM) or are not documented: no tile.
+ROW_TILES = {
+    "vllm_flash_attn_fa2": (64, False),
+    "vllm_flash_attn": (64, False),
+    "vllm_flash_attn_fa3": (128, True),
+    "fa3": (128, True),
+}
 # Dense fp8 scaled by blocks switches between three libraries shape by shape: constants miss it by 10 to 27 % in the
 # median, so weights of that format are priced by the constants of fp8 scaled by tensors.
 MATRIX_FORMATS = {
