@@ -4,6 +4,8 @@
 # make test-slow  the tests that take more than a few seconds
 # make bench      speed, as name=value lines (docs/benchmarks.md)
 # make lint       ruff and pyright
+# make check-provenance  rebuilds the shipped calibrations from kernel tables (fetches their package) and compares bytes;
+#                        COST_CURVES=… SPEEDUPS=… also derives the engines' host constants
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,12 +21,12 @@ comma := ,
 DEV_STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
 .DELETE_ON_ERROR:
-.PHONY: setup demo test test-slow bench lint clean
+.PHONY: setup demo test test-slow bench lint check-provenance clean
 
 setup: $(DEV_STAMP)
 
 $(BIN)/python:
-	@sh tools/make_venv.sh $(VENV)
+	@sh .ci/make_venv.sh $(VENV)
 
 $(BASE_STAMP): $(INSTALL_INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
@@ -52,6 +54,18 @@ lint: $(DEV_STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+
+TABLES := $(VENV)/kernel-tables
+TABLES_VERSION := 0.12.0
+HOST_INPUTS := $(if $(COST_CURVES),--cost-curves $(COST_CURVES) --speedups $(SPEEDUPS))
+
+$(TABLES): $(DEV_STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tables]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@.part aiconfigurator-core==$(TABLES_VERSION)
+	@mv $@.part $@
+
+check-provenance: $(TABLES)
+	PYTHONPATH=. $(BIN)/python docs/derivations/check_provenance.py --package $(TABLES) --workers $(PYTEST_WORKERS) $(HOST_INPUTS)
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .ruff_cache .hypothesis

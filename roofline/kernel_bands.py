@@ -52,5 +52,5 @@ def _band_s(band: KernelBand, parts: list[FloatArray], processors: int) -> Float
         inner_s = inner * np.ceil(waves) ** band.inner_exponent / band.inner_per_s
     largest = np.maximum(np.maximum(memory_s, compute_s), inner_s)
     terms = np.stack([memory_s, compute_s, inner_s])
-    shares = np.divide(terms, largest, out=np.zeros_like(terms), where=largest > 0)
+    shares: FloatArray = np.divide(terms, largest, out=np.zeros_like(terms), where=largest > 0)
     return band.overhead_s + largest * np.sum(shares**band.p_norm, axis=0) ** (1.0 / band.p_norm)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofline.calibration import Calibration, load_calibration
-from roofline.catalog import engine, gpu, load_gpu_file
+from roofline.catalog import engine, gpu, load_gpu_file, shipped_calibration
 from roofline.cost import Deployment, TableSize, step_cost_table
 from roofline.efficiency import catalogue_calibration
 from roofline.engines import EngineProfile
@@ -19,7 +19,7 @@ from scenarios.acceptance import AcceptanceCase, acceptance_cases
 from scenarios.files import looks_like_path
 from scenarios.imports.traces import Trace
 from scenarios.loads import read_scenario_trace
-from scenarios.schema import HEAD_METHODS, MATCHING_METHODS, Drafting, Scenario
+from scenarios.schema import CATALOGUE, HEAD_METHODS, MATCHING_METHODS, Drafting, Scenario
 from simulator.limits import EngineLimits
 from simulator.policy import DraftByBatch, DraftPolicy, FixedDraft
 from simulator.proposers import DraftModelProposer, HeadProposer, NgramProposer, NoProposer, Proposer
@@ -125,11 +125,15 @@ class _Shape:
         return min(asked or default, self.max_batched_tokens)
 
     def calibration(self) -> Calibration:
-        """The file's constants, or the catalogue's for this GPU and engine."""
+        """The file's constants, those shipped for exactly this GPU and engine, or the catalogue's efficiencies."""
         file = self.scenario.hardware.calibration
+        if file == CATALOGUE:
+            return catalogue_calibration(self.gpu, self.engine)
         if file is not None:
             return load_calibration(Path(file))
-        return catalogue_calibration(self.gpu, self.engine)
+        described = looks_like_path(self.scenario.hardware.gpu)
+        shipped = None if described else shipped_calibration(self.gpu.name, self.engine.name)
+        return shipped or catalogue_calibration(self.gpu, self.engine)
 
     def deployment(self, calibration: Calibration, draft_tokens: int) -> Deployment:
         """The machine with the graphs that are captured for this K."""

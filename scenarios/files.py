@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from roofline.errors import InvalidInput, SpecdecError, UnknownName
 from scenarios import notation
-from scenarios.schema import SCHEMA_VERSION, Scenario
+from scenarios.schema import CATALOGUE, SCHEMA_VERSION, Scenario
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
 TRACE_FOLDER = Path(__file__).parent / "data"
@@ -128,6 +128,8 @@ def _with_absolute_paths(content: dict[str, Any], *, folder: Path) -> dict[str, 
             continue
         file = folder / Path(value).expanduser()
         shipped = value == file.name and (TRACE_FOLDER / value).is_file()
+        if (table_name, key, value) == ("hardware", "calibration", CATALOGUE):
+            continue
         if file.exists() or (key in ("path", "calibration") and not shipped):
             result[table_name] = {**cast("dict[str, Any]", table), key: str(file.resolve())}
     return cast("dict[str, Any]", _lengths_with_absolute_paths(result, folder))

@@ -38,6 +38,10 @@ class TargetModel(Frozen):
     kv_cache_dtype: str | None = Field(default=None, description="KV cache format; none: 16 bits")
 
 
+CATALOGUE = "catalogue"
+"""As `hardware.calibration`: the catalogue's efficiencies, even where a calibration ships."""
+
+
 class Hardware(Frozen):
     """One replica's GPUs, and the constants of their speed."""
 
@@ -46,7 +50,9 @@ class Hardware(Frozen):
     draft_tensor_parallel: PositiveInt | None = Field(
         default=None, description="1 or tensor_parallel; none: the latter"
     )
-    calibration: str | None = Field(default=None, description="path of a calibration file; none: catalogue constants")
+    calibration: str | None = Field(
+        default=None, description="path of a calibration file; none: shipped for the GPU and engine, else catalogue"
+    )
     outside_domain: Literal["refuse", "clip"] = "refuse"
 
 

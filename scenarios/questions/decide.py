@@ -15,6 +15,7 @@ from scenarios.build import Service, build_service
 from scenarios.imports.serve_command import FlagReport, parse_serve_command
 from scenarios.loads import load_points, workload_at
 from scenarios.questions.advice import Advice, advise
+from scenarios.questions.against_catalogue import moved_from_catalogue
 from scenarios.questions.assumptions import Assumption, assumptions_of
 from scenarios.questions.domain import domain_findings
 from scenarios.questions.load_run import LoadOutcome, decode_context_tokens
@@ -102,6 +103,7 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
     outside = tuple(
         Assumption("assumed", f"extrapolated: {text}") for text in domain_findings(service, loads, requests)
     )
+    moved = moved_from_catalogue(service, [load.off.mean_batch for load in loads], context_tokens)
     return Decision(
         scenario=scenario,
         verdict=judge([_judged(load) for load in loads]),
@@ -112,7 +114,7 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
         advice=advice,
         memory=service.on.memory,
         window=_window(service, requests.prompt_tokens + requests.output_tokens),
-        assumptions=(*assumptions_of(service), *outside),
+        assumptions=(*assumptions_of(service), *outside, *moved),
         flags=parse_serve_command(scenario.serve).flags if scenario.serve else (),
         calibration=service.deployment.calibration,
         requests=len(requests),

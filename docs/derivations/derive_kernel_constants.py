@@ -13,7 +13,7 @@ engines with the smallest and largest fit as range. Fractions are at most 1: no 
 Usage (pyarrow, pandas and scipy needed; none is a dependency of the project):
 
     pip download --no-deps aiconfigurator-core==0.12.0 && unzip aiconfigurator_core-*.whl -d aic
-    python tools/derive_kernel_constants.py aic/aiconfigurator_core/systems
+    python docs/derivations/derive_kernel_constants.py aic/aiconfigurator_core/systems
 """
 
 import argparse

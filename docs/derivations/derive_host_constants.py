@@ -8,7 +8,7 @@ speed-ups, and rows of a table of cost curves whose column `use` is `fit`. Nothi
 - n-gram proposal: share of a verification step
 - launch time: a step just above the graph limit over the operators it launches
 
-Usage: python tools/derive_host_constants.py COST_CURVES.csv SPEEDUPS.csv
+Usage: python docs/derivations/derive_host_constants.py COST_CURVES.csv SPEEDUPS.csv
 """
 
 import argparse

@@ -5,7 +5,7 @@ with that length at that K), confidence not low. Tasks with fewer than 3 such ro
 public address among their sources, get no preset.
 The median, 10 % and 90 % quantiles are over rows, so sources with many rows weigh more; both counts are stated.
 
-Usage: python tools/derive_acceptance_presets.py ACCEPTANCE_BY_TASK.csv > scenarios/presets/acceptance.toml
+Usage: python docs/derivations/derive_acceptance_presets.py ACCEPTANCE_BY_TASK.csv > scenarios/presets/acceptance.toml
 """
 
 import argparse
@@ -74,7 +74,7 @@ HEADER = """\
 # sources; `sources` lists the largest with a public address, by rows.
 # chain: draft models, EAGLE, EAGLE-3, MTP. parallel: DFlash, DSpark, P-EAGLE. ngram: prompt lookup; its rounds
 # without a match count as rejections, so alpha already contains them: propose in every round when using it.
-# Printed by tools/derive_acceptance_presets.py from 3 rows or more; json has one row and says so.
+# Printed by docs/derivations/derive_acceptance_presets.py from 3 rows or more; json has one row and says so.
 """
 JSON_CHAIN = """
 [json.chain]
