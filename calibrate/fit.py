@@ -75,7 +75,8 @@ def fit_constants(observed: Observed, forms: tuple[Form, ...]) -> Fitted:
 def forms_for(device: str, dtype: str, *, cache_bytes: float) -> tuple[Form, ...]:
     """Forms worth trying: with and without tiles; kernel changes where the CPU's library is known to have them."""
     if device == "cuda":
-        return tuple(Form(tile_rows=tile, knot_rows=()) for tile in (1, 16, 64, 128))
+        tiles = tuple(Form(tile_rows=tile) for tile in (1, 16, 64, 128))
+        return (*tiles, Form(tile_rows=1, knot_rows=(17, 65, 129, 257)))
     if dtype == "bf16":
         return (
             Form(tile_rows=1, cache_bytes=cache_bytes),

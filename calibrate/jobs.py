@@ -27,7 +27,6 @@ MOST_CALLS = 12
 """Calls that one sample of a short job averages over, at most; caches have room for the tokens they append."""
 LOOP_ALPHAS = (0.5, 0.8)
 LOOP_DRAFT_TOKENS = (2, 4)
-_MATRIX_TOKENS = (1, 4, 12, 16, 17, 24, 32, 33, 40, 48, 64, 96, 128, 192, 288)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +83,14 @@ def component_jobs(preset: Preset, context_tokens: int) -> list[Job]:
         for query in (1, 2):
             jobs.append(Job("forward", "draft", batch, query, context_tokens))
             jobs.append(Job("cold_forward", "draft", batch, query, context_tokens))
-    for rows in _MATRIX_TOKENS:
+    for rows in preset.matrix_rows:
         if rows <= largest_rows:
             jobs.append(Job("matrices", "target", 1, rows, 0))
             jobs.append(Job("lm_head", "target", 1, rows, 0))
     for batch in preset.batches:
         jobs.append(Job("sample_plain", "target", batch, 1, 0))
         jobs.append(Job("sample_draft", "draft", batch, 1, 0))
-        for drafts in sorted(
-            {min(preset.draft_tokens), max(preset.draft_tokens), preset.draft_tokens[len(preset.draft_tokens) // 2]}
-        ):
+        for drafts in sorted({min(preset.draft_tokens), *(query - 1 for query in preset.fit_queries if query > 1)}):
             jobs.append(Job("verify", "target", batch, drafts + 1, 0, drafts))
     return jobs
 

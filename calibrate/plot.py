@@ -124,14 +124,15 @@ def draw_errors(ax: Axes, report: Report) -> None:
 
 
 def write_figures(report: Report, folder: Path) -> list[Path]:
-    """Four PNG files."""
+    """PNG files: four, or three where no round had all its components timed."""
     points = compute_speedups(report)
     drawings = {
         "predicted_vs_measured": lambda ax: draw_scatter(ax, points),
         "speedup_over_draft_tokens": lambda ax: draw_curves(ax, points),
-        "round_cost_by_term": lambda ax: draw_terms(ax, report),
         "error_by_batch": lambda ax: draw_errors(ax, report),
     }
+    if report.terms:
+        drawings["round_cost_by_term"] = lambda ax: draw_terms(ax, report)
     written: list[Path] = []
     for name, draw in drawings.items():
         figure = Figure(figsize=(7.0, 5.0), layout="constrained")

@@ -12,6 +12,7 @@ class Preset:
     `batches` x `draft_tokens` are the end-to-end cells, never shown to the fit. `fit_batches` x `fit_queries`
     are the target passes it sees, `draft_fit_batches` those of the draft passes. `truncated_layers` adds the target
     cut to fewer layers: without a second depth, what a layer costs cannot be told from what a pass costs.
+    `matrix_rows` are the rows at which the target's matrices are timed alone, on both sides of tile heights.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Preset:
     fit_batches: tuple[int, ...]
     fit_queries: tuple[int, ...]
     draft_fit_batches: tuple[int, ...]
+    matrix_rows: tuple[int, ...]
     context_tokens: int
     truncated_layers: tuple[int, ...] = ()
 
@@ -35,6 +37,9 @@ _8B_DRAFT = DecoderShape("8b-draft", 1024, 8, 16, 4, 64, 4096, 128256)
 _70B_SHARD_TARGET = DecoderShape("70b-shard-target", 8192, 80, 16, 2, 128, 7168, 32064)
 _70B_SHARD_DRAFT = DecoderShape("70b-shard-draft", 2048, 8, 16, 4, 128, 5632, 32064)
 
+_CPU_ROWS = (1, 4, 12, 16, 17, 24, 32, 33, 40, 48, 64, 96, 128, 192, 288)
+_GPU_ROWS = (1, 8, 16, 17, 32, 64, 65, 96, 128, 129, 192, 256, 257, 384, 512, 768, 1152)
+
 PRESETS: dict[str, Preset] = {
     "small": Preset(
         name="small",
@@ -45,6 +50,7 @@ PRESETS: dict[str, Preset] = {
         fit_batches=(1, 4, 32),
         fit_queries=(1, 3, 9),
         draft_fit_batches=(1, 2, 4, 8, 16, 32),
+        matrix_rows=_CPU_ROWS,
         context_tokens=128,
         truncated_layers=(4,),
     ),
@@ -57,6 +63,7 @@ PRESETS: dict[str, Preset] = {
         fit_batches=(1, 4),
         fit_queries=(1, 3, 5),
         draft_fit_batches=(1, 2, 4),
+        matrix_rows=_CPU_ROWS,
         context_tokens=64,
         truncated_layers=(1,),
     ),
@@ -69,6 +76,7 @@ PRESETS: dict[str, Preset] = {
         fit_batches=(1, 16, 128),
         fit_queries=(1, 3, 9),
         draft_fit_batches=(1, 16, 128),
+        matrix_rows=_GPU_ROWS,
         context_tokens=1024,
         truncated_layers=(8, 16),
     ),
@@ -81,6 +89,7 @@ PRESETS: dict[str, Preset] = {
         fit_batches=(1, 16, 64),
         fit_queries=(1, 3, 9),
         draft_fit_batches=(1, 16, 64),
+        matrix_rows=_GPU_ROWS,
         context_tokens=1024,
         truncated_layers=(20,),
     ),
