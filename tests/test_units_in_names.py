@@ -42,7 +42,6 @@ QUANTITIES = {
 STATISTICS = {"mean", "median", "min", "max", "std", "total", "p50", "p90", "p95", "p99", "low", "high"}
 # "path:name" -> why it carries no unit.
 UNITLESS: dict[str, str] = {
-    "simulator/result.py:goodput": "returns a Goodput, whose fields carry the units",
     "simulator/saturation.py:bandwidth": "of a kernel, in samples: the statistical term",
 }
 
@@ -54,8 +53,13 @@ def _names(file: SourceFile) -> Iterator[tuple[str, int]]:
             yield node.arg, node.lineno
         elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield (node.id if isinstance(node, ast.Name) else node.attr), node.lineno
-        elif isinstance(node, ast.FunctionDef):
+        elif isinstance(node, ast.FunctionDef) and _returns_a_number(node):
             yield node.name, node.lineno
+
+
+def _returns_a_number(node: ast.FunctionDef) -> bool:
+    """Functions that return text or objects carry their units inside."""
+    return node.returns is not None and ast.unparse(node.returns) in ("float", "int", "FloatArray", "IntArray")
 
 
 def _complaint(name: str) -> str | None:
