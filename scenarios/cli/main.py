@@ -19,6 +19,7 @@ COMMANDS = {
         "Does speculative decoding pay, up to which load, with how many drafts?",
     ),
     "simulate": ("scenarios.cli.simulate", "One arm at one load, with a table of its requests."),
+    "check": ("scenarios.cli.check", "Traps of a serving configuration, and the seven don'ts."),
     "init": ("scenarios.cli.init", "Write a commented scenario to start from."),
     "list": ("scenarios.cli.listing", "Names of gpus, models, engines or presets."),
     "show": ("scenarios.cli.show", "One catalogue entry or preset with its numbers and sources."),
