@@ -22,7 +22,7 @@ RAGGED_TOKENS = 8
 """Contexts of a batch end up to that many tokens below the longest, so that lengths are ragged."""
 STEERED_ALPHA = 0.7
 """Acceptance of single timed rounds; everything is computed whatever is accepted, so it does not change their time."""
-SHORT_S = 0.012
+SHORT_S = 0.02
 """A sample of a short job is the mean over as many calls as make it last that long. Only jobs whose weights are warm
 anyway: repeating a pass of the target alone would warm what a real step finds cold."""
 WARM_KINDS = ("sample_plain", "sample_draft", "verify")
@@ -31,7 +31,7 @@ PROBE_SHAPE, PROBE_COPIES, PROBE_ROWS = (2048, 1024), 24, 24
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A job ready to be timed: `reset` runs before every sample, outside the clock; `emitted` counts after it."""
+    """A job ready to be timed: `reset` runs right before every sample, outside the clock; `emitted` counts after it."""
 
     reset: Callable[[], object]
     call: Callable[[], object]
@@ -74,8 +74,8 @@ class Bench:
             self._prepared[job] = self._prepare(job)
         prepared = self._prepared[job]
         with torch.inference_mode():
-            prepared.reset()
             before = self.clock.time(self._probe)
+            prepared.reset()
             sample = self.clock.time(prepared.repeated)
             after = self.clock.time(self._probe)
             each = replace(sample, busy_s=sample.busy_s / prepared.calls, wall_s=sample.wall_s / prepared.calls)
