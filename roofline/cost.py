@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roofline.attention import attention_coefficients, seen_pairs, seen_tokens
-from roofline.calibration import Calibration, SamplerFit
+from roofline.calibration import Calibration, HostFit, SamplerFit
 from roofline.errors import InvalidInput
 from roofline.operators import (
     Shard,
@@ -55,13 +55,50 @@ class DraftWork(Frozen):
     """What a proposer runs for K drafts per sequence.
 
     chain: K forward passes, one token per sequence each (heads, draft models). parallel: one pass with
-    `parallel_extra_tokens` + K mask tokens per sequence. matching: no model, only host work. none: nothing.
+    `first_pass_extra_tokens` + K mask tokens per sequence. heads: K small heads side by side in one pass (the draft
+    model is one of them). matching: no model, only host work. none: nothing.
     `reads_whole_step`: the first pass runs over all tokens of the step, prefill included.
+    `pass_rows`: drafts form a tree, entry K - 1 holds the rows per sequence of each pass (of each position, for
+    heads) for K nodes; empty is a chain of one row each. `unpadded`: rejected positions of the step are left out
+    of the first pass.
     """
 
-    kind: Literal["none", "chain", "parallel", "matching"]
+    kind: Literal["none", "chain", "parallel", "heads", "matching"]
     reads_whole_step: bool = True
     first_pass_extra_tokens: int = 0
+    pass_rows: tuple[tuple[int, ...], ...] = ()
+    unpadded: bool = False
+
+    @property
+    def grows_tree(self) -> bool:
+        """Some pass has several rows per sequence."""
+        return self.kind == "chain" and any(max(passes) > 1 for passes in self.pass_rows)
+
+    def heads(self, draft_tokens: int) -> int:
+        """Heads that run for K drafts: one a position; a tree of K nodes has fewer positions."""
+        return len(self.pass_rows[draft_tokens - 1]) if self.pass_rows else draft_tokens
+
+    def rows_of_passes(self, max_draft_tokens: int) -> NDArray[np.int64]:
+        """Rows per sequence of every draft pass, `(max_draft_tokens + 1, passes)`, 0 where there is none.
+
+        Raises
+        ------
+        InvalidInput
+            The tree has fewer nodes.
+        """
+        if self.pass_rows and max_draft_tokens > len(self.pass_rows):
+            raise InvalidInput(
+                f"the tree has {len(self.pass_rows)} nodes, K = {max_draft_tokens} needs more; "
+                "lower K to the nodes of the tree or give a larger tree"
+            )
+        chains = tuple((1,) * (drafts if self.kind == "chain" else 1) for drafts in range(1, max_draft_tokens + 1))
+        by_drafts = self.pass_rows[:max_draft_tokens] if self.grows_tree else chains
+        if self.kind in ("none", "matching"):
+            by_drafts = ()
+        rows = np.zeros((max_draft_tokens + 1, max((len(passes) for passes in by_drafts), default=1)), dtype=np.int64)
+        for drafts, passes in enumerate(by_drafts, start=1):
+            rows[drafts, : len(passes)] = passes
+        return rows
 
 
 class TableSize(Frozen):
@@ -91,7 +128,7 @@ def step_cost_table(
     if (draft is None) != (work.kind in ("none", "matching")):
         raise InvalidInput(
             f"a proposer of kind {work.kind!r} {'needs a draft model' if draft is None else 'runs no draft model'}; "
-            "give `draft` exactly for chain and parallel drafting"
+            "give `draft` exactly for chain, parallel and heads drafting"
         )
     sampler, host = deployment.calibration.sampler, deployment.calibration.host
     rows = min(size.max_tokens, size.max_sequences * (size.max_draft_tokens + 1))
@@ -109,9 +146,11 @@ def step_cost_table(
         idle_speculation_s=host.idle_speculation_s,
         draft=draft_costs,
         draft_chain_s=_draft_chain_s(draft, draft_costs, deployment, size=size, work=work),
-        draft_passes=_draft_passes(work, size.max_draft_tokens),
+        draft_passes=(work.rows_of_passes(size.max_draft_tokens) > 0).sum(axis=1),
         draft_reads_whole_step=work.kind in ("chain", "parallel") and work.reads_whole_step,
         first_pass_extra_tokens=_extra_tokens(work, size.max_draft_tokens),
+        draft_pass_rows=work.rows_of_passes(size.max_draft_tokens) if work.grows_tree else None,
+        draft_leaves_out_rejected=work.unpadded,
         peak_hbm_bytes_per_s=deployment.gpu.hbm_bytes_per_s,
         peak_flops_per_s=_peak_flops_per_s(target, deployment.gpu),
     )
@@ -135,18 +174,13 @@ def _forward_costs(model: Model, shard: Shard, max_tokens: int, *, rows: int) ->
 
 def _draft_forward_costs(draft: Model, deployment: Deployment, *, size: TableSize, work: DraftWork) -> ForwardCosts:
     extra_tokens = int(_extra_tokens(work, size.max_draft_tokens).max())
+    widest = int(work.rows_of_passes(size.max_draft_tokens).max(initial=1))
     return _forward_costs(
         draft,
         deployment.shard(draft=True),
-        size.max_tokens + size.max_sequences * extra_tokens,
-        rows=size.max_sequences * (size.max_draft_tokens if work.kind == "parallel" else 1),
+        max(size.max_tokens + size.max_sequences * extra_tokens, size.max_sequences * widest),
+        rows=size.max_sequences * (size.max_draft_tokens if work.kind == "parallel" else widest),
     )
-
-
-def _draft_passes(work: DraftWork, max_draft_tokens: int) -> NDArray[np.int64]:
-    drafts = np.arange(max_draft_tokens + 1)
-    passes = {"chain": drafts, "parallel": np.minimum(1, drafts)}
-    return passes.get(work.kind, np.zeros_like(drafts)).astype(np.int64)
 
 
 def trunk_s(model: Model, tokens: ArrayLike, shard: Shard) -> FloatArray:
@@ -206,21 +240,37 @@ def _draft_chain_s(
         if work.kind == "matching":
             chain_s[drafts] = host.proposal_s + host.proposal_per_sequence_s * sequences
         elif draft is not None and costs is not None:
-            passes = drafts if work.kind == "chain" else 1
-            rows = sequences * (drafts // passes)
-            choose_s = (
-                sampler.draft_base_s
-                + sampler.draft_per_sequence_s * sequences
-                + sampler.draft_per_logit_s * rows * draft.lm_head.outputs
-            )
-            later_s = costs.trunk_s[sequences] + costs.decode_base_s + costs.state_s_per_sequence * sequences
-            chain_s[drafts] = (
-                host.cold_draft_s
-                + passes * (host.draft_pass_s + costs.logits_s[rows] + choose_s)
-                + (passes - 1) * later_s
-            )
+            choose_base_s = sampler.draft_base_s + sampler.draft_per_sequence_s * sequences
+            choose_rows_s = sampler.draft_per_logit_s * np.arange(len(costs.logits_s)) * draft.lm_head.outputs
+            chain_s[drafts] = _rounds_s(costs, work, drafts, host=host, choose=(choose_base_s, choose_rows_s))
     chain_s[:, 0] = 0.0
     return chain_s
+
+
+def _rounds_s(
+    costs: ForwardCosts, work: DraftWork, drafts: int, *, host: HostFit, choose: tuple[FloatArray, FloatArray]
+) -> FloatArray:
+    """Seconds by drafting sequences. `choose`: picking drafts in a pass, by sequences and by rows of logits."""
+    choose_base_s, choose_rows_s = choose
+    sequences = np.arange(len(choose_base_s))
+    if work.kind == "heads":
+        each_s = costs.logits_s[sequences] + choose_base_s + choose_rows_s[sequences]
+        heads = work.heads(drafts)
+        return host.cold_draft_s + host.draft_pass_s + heads * each_s + (heads - 1) * costs.trunk_s[sequences]
+    if not work.grows_tree:
+        passes = drafts if work.kind == "chain" else 1
+        rows = sequences * (drafts // passes)
+        choose_s = choose_base_s + choose_rows_s[rows]
+        later_s = costs.trunk_s[sequences] + costs.decode_base_s + costs.state_s_per_sequence * sequences
+        each_s = host.draft_pass_s + costs.logits_s[rows] + choose_s
+        return host.cold_draft_s + passes * each_s + (passes - 1) * later_s
+    total_s = np.full(len(sequences), host.cold_draft_s)
+    for number, rows_each in enumerate(work.pass_rows[drafts - 1]):
+        rows = sequences * rows_each
+        total_s += host.draft_pass_s + costs.logits_s[rows] + choose_base_s + choose_rows_s[rows]
+        if number:
+            total_s += costs.trunk_s[rows] + costs.decode_base_s + costs.state_s_per_sequence * sequences
+    return total_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,4 +363,9 @@ def _draft_s(table: StepCostTable, *, batch: int, context_tokens: int, draft_tok
         seen = batch * min(context_tokens + rows_each, int(window) or context_tokens + rows_each)
         later_read_s += costs.kv_s_per_token[index] * seen
         later_pair_s += costs.decode_s_per_pair[index] * seen
-    return total_s + first_pass_s + later_passes * float(joined_s(later_read_s, later_pair_s, costs.decode_p or None))
+    if table.draft_pass_rows is None:
+        later_s = later_passes * float(joined_s(later_read_s, later_pair_s, costs.decode_p or None))
+        return total_s + first_pass_s + later_s
+    widths = table.draft_pass_rows[draft_tokens, 1 : later_passes + 1]
+    later = [float(joined_s(later_read_s, later_pair_s * int(width), costs.decode_p or None)) for width in widths]
+    return total_s + first_pass_s + sum(later)

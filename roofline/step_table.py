@@ -92,6 +92,10 @@ class StepCostTable:
     first_pass_extra_tokens : (max_draft_tokens + 1,)
         Tokens per drafting sequence the first pass adds to the step's (chain: 1 for a separate draft model, 0 for
         heads; parallel drafters: the K or K - 1 mask tokens).
+    draft_pass_rows : (max_draft_tokens + 1, passes)
+        Rows per sequence of each draft pass over a tree; None: one row in every pass.
+    draft_leaves_out_rejected
+        The first pass skips the positions whose drafts were rejected in this step (unpadded drafter batches).
     peak_hbm_bytes_per_s, peak_flops_per_s
         The ceilings of one GPU (of the fastest number format in use), for utilisation.
     """
@@ -113,6 +117,8 @@ class StepCostTable:
     first_pass_extra_tokens: IntArray
     peak_hbm_bytes_per_s: float
     peak_flops_per_s: float
+    draft_pass_rows: IntArray | None = None
+    draft_leaves_out_rejected: bool = False
 
     @property
     def max_tokens(self) -> int:

@@ -8,7 +8,7 @@ from simulator.compiled import compiled, inlined
 
 
 @compiled
-def _group_s(kv_s, pair_s, read, pairs, p_norm, tile_rows):
+def group_s(kv_s, pair_s, read, pairs, p_norm, tile_rows):
     """`(m**p + c**p)**(1/p)` over sums by window; 0 is the maximum. `roofline.operators.joined_s`, compiled.
 
     Arithmetic is that of `tile_rows` rows against what was read, at least.
@@ -32,10 +32,10 @@ def _attention_s(forward, read, pairs, prefill_read, prefill_pairs, decoding, pr
     total_s = forward.state_s * (decoding + prefilling)
     if decoding > 0:
         total_s += forward.decode_base_s
-        total_s += _group_s(forward.kv_s, forward.decode_pair_s, read, pairs, forward.decode_p, tile_rows)
+        total_s += group_s(forward.kv_s, forward.decode_pair_s, read, pairs, forward.decode_p, tile_rows)
     if prefilling > 0:
         total_s += forward.prefill_base_s
-        total_s += _group_s(
+        total_s += group_s(
             forward.prefill_kv_s, forward.prefill_pair_s, prefill_read, prefill_pairs, forward.prefill_p, 1.0
         )
     return total_s
@@ -96,8 +96,18 @@ def _tally_windows(batch, windows, running):
                 batch.sums[2, index] += min(context + new, window)
 
 
+@compiled
+def _wide_passes_s(draft, read, pass_rows):
+    """Attention of the draft passes after the first over a tree: the cache once a sequence, every row's pairs."""
+    total_s = 0.0
+    for index in range(1, len(pass_rows)):
+        if pass_rows[index] > 0:
+            total_s += group_s(draft.kv_s, draft.decode_pair_s, read, read, draft.decode_p, float(pass_rows[index]))
+    return total_s
+
+
 @inlined
-def price(sums, costs, plan, state, draft_tokens, tally):
+def price(sums, costs, plan, state, draft_tokens, tally, rejected):
     """Seconds of the scheduled step: (target pass with sampling, drafting, host)."""
     tokens, decoding, prefilling, emitting, drafts = tally
     read, pairs, later_read, prefill_read, prefill_pairs = sums[0], sums[1], sums[2], sums[3], sums[4]
@@ -117,11 +127,17 @@ def price(sums, costs, plan, state, draft_tokens, tally):
         if costs.has_draft:
             first_tokens = tokens if costs.draft_reads_whole_step else emitting
             first_tokens += costs.first_pass_extra_tokens[draft_tokens] * emitting
+            if costs.draft_leaves_out_rejected:
+                first_tokens -= rejected
             draft_s += costs.draft.trunk_s[first_tokens]
             draft_s += _attention_s(costs.draft, read, pairs, prefill_read, prefill_pairs, decoding, prefilling, drafts)
             later = costs.draft
-            later_s = _group_s(later.kv_s, later.decode_pair_s, later_read, later_read, later.decode_p, 1.0)
-            draft_s += (costs.draft_passes[draft_tokens] - 1) * later_s
+            later_s = group_s(later.kv_s, later.decode_pair_s, later_read, later_read, later.decode_p, 1.0)
+            if costs.wide_draft:
+                later_s = _wide_passes_s(later, later_read, costs.draft_pass_rows[draft_tokens])
+                draft_s += later_s
+            else:
+                draft_s += (costs.draft_passes[draft_tokens] - 1) * later_s
     elif plan.speculation_loaded:
         host_s += costs.idle_speculation_s
     state.step_tokens += tokens

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 
 import numpy as np
 import simpy
 
 from roofline.errors import InvalidInput
 from roofline.step_table import StepCostTable
-from simulator.acceptance import Acceptance
+from simulator.controllers.base import Observation
 from simulator.limits import EngineLimits
-from simulator.policy import DraftPolicy
-from simulator.proposers.base import Proposer
+from simulator.plan import Speculation, step_plan
 from simulator.result import Counts, Result, StepTrace, Totals
-from simulator.rng import ALWAYS, luck_keys, threshold
+from simulator.rng import luck_keys
 from simulator.scheduler import report
 from simulator.state import Plan, Requests, Trace, loop_costs, new_batch, new_state
 from simulator.step_loop import DONE, TRACE_FULL, advance
 from simulator.workload import Workload
 
 TRACE_ROWS = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Speculation:
-    """Who proposes, how many, and how often the target agrees (one acceptance per request class, or one for all)."""
-
-    proposer: Proposer
-    policy: DraftPolicy
-    acceptance: tuple[Acceptance, ...] = ()
 
 
 class Replica:
@@ -49,8 +38,11 @@ class Replica:
         self._seed = seed
         self._table = costs
         self._open_loop = workload.concurrency is None
-        self._plan = _plan(workload, costs, limits, speculation)
-        self._requests = _requests(workload, limits, self._plan, seed)
+        self._plan, chances = step_plan(workload, costs=costs, limits=limits, speculation=speculation)
+        accept_row = workload.class_id * 0 if chances is None else chances.request_rows(workload.class_id, seed)
+        self._requests = _requests(workload, limits, self._plan, seed)._replace(accept_row=accept_row)
+        self._controller = speculation.controller
+        self._asked = (0, 0, 0, 0.0)
         self._costs = loop_costs(costs)
         self._batch = new_batch(limits.max_sequences, len(self._costs.windows))
         self._state = new_state(limits)
@@ -95,6 +87,48 @@ class Replica:
             yield caught_up
             if stopping:
                 return
+
+    def ask_controller(self, env: simpy.Environment) -> Generator[simpy.Event, None, None]:
+        """SimPy process: the controller sees what happened since it was last asked and sets the policy from now on."""
+        controller = self._controller
+        if controller is None:
+            return
+        if not controller.interval_s > 0:
+            raise InvalidInput(f"interval_s of a controller must be above 0, got {controller.interval_s}; e.g. 1.0")
+        while True:
+            next_question = env.timeout(controller.interval_s)
+            yield next_question
+            table = controller.decide(self._observe()).by_batch(self._plan.max_sequences)
+            largest = len(self._plan.verify_rows) - 1
+            if table.min() < 0 or table.max() > largest:
+                raise InvalidInput(
+                    f"a controller's K must be in 0..{largest}, the largest K of the policy it started with, got "
+                    f"{int(table.min())}..{int(table.max())}; start with a larger K"
+                )
+            self._plan.draft_by_batch[:] = table
+
+    def _observe(self) -> Observation:
+        requests, state = self._requests, self._state
+        for place in range(self.running):
+            report(requests, self._batch, place)
+        totals = (
+            int(requests.rounds.sum()),
+            int(requests.accepted_tokens.sum()),
+            int(requests.emitted_tokens.sum()),
+            float(state.busy_s),
+        )
+        rounds, accepted, emitted, busy_s = (now - then for now, then in zip(totals, self._asked, strict=True))
+        self._asked = totals
+        return Observation(
+            now_s=float(state.now_s),
+            running=self.running,
+            waiting=self.waiting,
+            draft_tokens=int(self._plan.draft_by_batch[self.running]),
+            rounds=int(rounds),
+            acceptance_length=1.0 + accepted / rounds if rounds else 1.0,
+            emitted_tokens=int(emitted),
+            busy_s=busy_s,
+        )
 
     def _idle_until(self, until_s: float) -> None:
         """Let the clock reach a stop that comes before the next arrival; arrivals at the stop still count."""
@@ -150,58 +184,17 @@ def simulate(
     """
     replica = Replica(workload, costs=costs, limits=limits, speculation=speculation, seed=seed, trace_steps=trace_steps)
     env = simpy.Environment()
-    env.process(replica.serve_requests(env, until_s))
-    env.run()
+    served = env.process(replica.serve_requests(env, until_s))
+    if speculation.controller is not None:
+        env.process(replica.ask_controller(env))
+    env.run(until=served)
     return replica.result()
-
-
-def _plan(workload: Workload, costs: StepCostTable, limits: EngineLimits, speculation: Speculation) -> Plan:
-    draft_by_batch = speculation.policy.by_batch(limits.max_sequences)
-    largest = int(draft_by_batch.max())
-    _check_reach(costs, limits, largest)
-    acceptance = speculation.acceptance * (len(workload.class_names) if len(speculation.acceptance) == 1 else 1)
-    if largest > 0 and len(acceptance) != len(workload.class_names):
-        raise InvalidInput(
-            f"acceptance must be given once or per class ({len(workload.class_names)} classes), got {len(acceptance)}; "
-            "measure it, or ask for the break-even instead"
-        )
-    below = np.zeros((len(workload.class_names), max(largest, 1)), dtype=np.uint64)
-    if largest > 0:
-        below = np.stack([threshold(model.conditional(largest)) for model in acceptance])
-    return Plan(
-        max_batched_tokens=limits.max_batched_tokens,
-        max_sequences=limits.max_sequences,
-        block_tokens=limits.block_tokens,
-        lookahead_tokens=limits.lookahead_tokens,
-        max_context_tokens=limits.max_context_tokens,
-        draft_window_tokens=limits.draft_window_tokens,
-        long_prefill_tokens=limits.long_prefill_tokens,
-        chunked_prefill=limits.chunked_prefill,
-        reserve_full_prompt=limits.reserve_full_prompt,
-        alternate_prefill=limits.alternate_prefill,
-        concurrency=workload.concurrency or 0,
-        speculation_loaded=speculation.proposer.work.kind != "none",
-        draft_by_batch=draft_by_batch,
-        accept_below=below,
-        match_below=np.uint64(round(speculation.proposer.proposal_fraction * ALWAYS)),
-    )
-
-
-def _check_reach(costs: StepCostTable, limits: EngineLimits, draft_tokens: int) -> None:
-    asked = {
-        "max_batched_tokens": (limits.max_batched_tokens, costs.max_tokens),
-        "max_sequences": (limits.max_sequences, costs.max_sequences),
-        "draft_tokens": (draft_tokens, costs.max_draft_tokens),
-    }
-    for name, (value, limit) in asked.items():
-        if value > limit:
-            raise InvalidInput(f"{name} must be in 0..{limit}, got {value}; tabulate the costs further")
 
 
 def _requests(workload: Workload, limits: EngineLimits, plan: Plan, seed: int) -> Requests:
     count = len(workload)
     whole_tokens = workload.prompt_tokens + workload.output_tokens
-    largest = int(plan.draft_by_batch.max())
+    largest = len(plan.verify_rows) - 1
     refused = whole_tokens + limits.lookahead_tokens + largest > limits.kv_blocks * limits.block_tokens
     if limits.max_context_tokens:
         refused |= whole_tokens > limits.max_context_tokens
@@ -217,6 +210,7 @@ def _requests(workload: Workload, limits: EngineLimits, plan: Plan, seed: int) -
         output_tokens=workload.output_tokens.copy(),
         prefix_hit_tokens=workload.prefix_hit_tokens.copy(),
         class_id=workload.class_id.copy(),
+        accept_row=workload.class_id.copy(),
         luck_key=luck_keys(seed, "acceptance", count),
         match_key=luck_keys(seed, "proposal", count),
         admitted_s=np.full(count, np.nan),

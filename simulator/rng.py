@@ -49,6 +49,15 @@ def luck_keys(seed: int, purpose: str, requests: int) -> NDArray[np.uint64]:
         return mixed ^ (mixed >> _S31)
 
 
+def luck_values(keys: NDArray[np.uint64], position: int = 0) -> NDArray[np.uint64]:
+    """`luck` of many keys at one position, as an array."""
+    with np.errstate(over="ignore"):
+        mixed = keys + _GOLDEN * np.uint64(position)
+        mixed = (mixed ^ (mixed >> _S30)) * _MIX_A
+        mixed = (mixed ^ (mixed >> _S27)) * _MIX_B
+        return (mixed ^ (mixed >> _S31)) >> _S11
+
+
 class Streams:
     """Named numpy generators of one seed: `streams.get("arrivals", class_id)`."""
 

@@ -35,7 +35,7 @@ def schedule(requests, batch, plan, state):
 def _schedule_prompts(requests, batch, plan, state):
     """A step of prompts alone: chunks under way, then new requests; 0 when decodes may have the step."""
     batch.scheduled[: state.running] = 0
-    budget = plan.max_batched_tokens
+    budget, preempted_before = plan.max_batched_tokens, state.preempted
     scheduled = place = 0
     while place < state.running and budget > 0:
         tokens = min(batch.known[place] - batch.computed[place], budget)
@@ -47,6 +47,8 @@ def _schedule_prompts(requests, batch, plan, state):
             budget -= tokens
             scheduled += 1
         place += 1
+    if state.preempted > preempted_before:  # admitting it again at once would go on forever
+        return scheduled
     return scheduled + _admit(requests, batch, plan, state, budget)
 
 
@@ -188,6 +190,7 @@ def _enter(requests, batch, plan, state, request, tokens):
     batch.capacity[place] = blocks * plan.block_tokens
     batch.request[place] = request
     batch.class_id[place] = requests.class_id[request]
+    batch.row[place] = requests.accept_row[request]
     batch.luck_key[place] = requests.luck_key[request]
     batch.output[place] = requests.output_tokens[request]
     batch.emitted[place] = requests.emitted_tokens[request]

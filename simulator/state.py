@@ -18,6 +18,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 WordArray = NDArray[np.uint64]
 
+SURVIVAL_BINS = 512
+"""Resolution of the adaptive verification budget."""
+
 STATE_DTYPE = np.dtype(
     [
         ("now_s", "f8"),
@@ -39,6 +42,8 @@ STATE_DTYPE = np.dtype(
         ("hbm_bytes", "f8"),
         ("flops", "f8"),
         ("step_tokens", "i8"),
+        ("draft_tokens", "i8"),  # K of the last step
+        ("least_survival", "i8"),  # adaptive budget: drafts below this bin of survival are not verified
     ],
     align=True,
 )
@@ -52,6 +57,7 @@ class Requests(NamedTuple):
     output_tokens: IntArray
     prefix_hit_tokens: IntArray
     class_id: IntArray
+    accept_row: IntArray
     luck_key: WordArray
     match_key: WordArray
     admitted_s: FloatArray
@@ -72,11 +78,14 @@ class Batch(NamedTuple):
     Kept dense, so that the passes over them are straight array loops. `computed`: tokens in the cache; `known`:
     prompt and emitted tokens; `drafts`: proposed for the next step; `scheduled`: new tokens in the step under way;
     `capacity`: tokens its cache blocks hold; `agreed`, `agreeing`, `below`, `gained`: scratch of a step. `rounds`,
-    `drafted`, `accepted` go to `Requests` when the request leaves the batch. `sums`: `(5, W)` scratch of a step.
+    `drafted`, `accepted` go to `Requests` when the request leaves the batch. `row`: first row of its acceptance;
+    `row_now`: the row of the round under way. `sums`: `(5, W)`, `bins`: `(SURVIVAL_BINS + 1,)`, scratch of a step.
     """
 
     request: IntArray
     class_id: IntArray
+    row: IntArray
+    row_now: IntArray
     luck_key: WordArray
     output: IntArray
     emitted: IntArray
@@ -92,6 +101,7 @@ class Batch(NamedTuple):
     rounds: IntArray
     drafted: IntArray
     accepted: IntArray
+    bins: IntArray
     sums: FloatArray
 
 
@@ -138,13 +148,19 @@ class Costs(NamedTuple):
     draft_passes: IntArray
     draft_reads_whole_step: bool
     first_pass_extra_tokens: IntArray
+    draft_pass_rows: IntArray
+    wide_draft: bool
+    draft_leaves_out_rejected: bool
 
 
 class Plan(NamedTuple):
     """What the scheduler may do and how luck is judged.
 
-    `draft_by_batch`: K by scheduled requests. `accept_below`: `(classes, K)` luck thresholds of the conditional
-    acceptance; `match_below`: threshold of a round that has drafts at all.
+    `draft_by_batch`: K by scheduled requests. `accept_below`: `(rows, K, ranks)` luck thresholds of the conditional
+    acceptance, see `simulator.acceptance_table`; `round_levels` of them are drawn anew every round (1: none).
+    `propose_below`: `(K,)` thresholds of a round that has at least so many drafts. `tree_child`: `(shapes, N + 1,
+    ranks)` children, 0 is none, and `tree_nodes` `(shapes,)`, where trees are drafted: one, or one a level.
+    `switch_s`: what a change of K costs. `control` and what follows: see `simulator.control`.
     """
 
     max_batched_tokens: int
@@ -161,7 +177,27 @@ class Plan(NamedTuple):
     speculation_loaded: bool
     draft_by_batch: IntArray
     accept_below: WordArray
-    match_below: np.uint64
+    varied: bool
+    round_levels: int
+    bands: int
+    band_tokens: int
+    propose_below: WordArray
+    tree: bool
+    tree_child: IntArray
+    tree_nodes: IntArray
+    switch_s: float
+    control: int
+    gain_tokens: FloatArray
+    verify_rows: FloatArray
+    survival: FloatArray
+    least_gain_fraction: float
+    slot_batch: IntArray
+    slot_drafts: IntArray
+    slot_sizes: IntArray
+    slot_rule: FloatArray
+    slot_average: FloatArray
+    slot_index: IntArray
+    slot_rounds: IntArray
 
 
 class Trace(NamedTuple):
@@ -180,6 +216,7 @@ def new_state(limits: EngineLimits, start_s: float = 0.0) -> np.record:
     state = np.zeros(1, dtype=STATE_DTYPE).view(np.recarray)[0]
     state.now_s = start_s
     state.free_blocks = limits.kv_blocks
+    state.draft_tokens = -1
     return state
 
 
@@ -188,10 +225,10 @@ def new_batch(max_sequences: int, windows: int) -> Batch:
     columns = {
         name: np.zeros(max_sequences, dtype=np.uint64 if name in ("luck_key", "below") else np.int64)
         for name in Batch._fields
-        if name != "sums"
+        if name not in ("sums", "bins")
     }
-    sums = np.zeros((5, windows))
-    return Batch(**columns, sums=sums)  # type: ignore[arg-type] # the key arrays are unsigned
+    bins = np.zeros(SURVIVAL_BINS + 1, dtype=np.int64)
+    return Batch(**columns, bins=bins, sums=np.zeros((5, windows)))  # type: ignore[arg-type] # the keys are unsigned
 
 
 def loop_costs(table: StepCostTable) -> Costs:
@@ -216,6 +253,9 @@ def loop_costs(table: StepCostTable) -> Costs:
         draft_passes=table.draft_passes,
         draft_reads_whole_step=table.draft_reads_whole_step,
         first_pass_extra_tokens=table.first_pass_extra_tokens,
+        draft_pass_rows=np.ones((1, 1), dtype=np.int64) if table.draft_pass_rows is None else table.draft_pass_rows,
+        wide_draft=table.draft_pass_rows is not None,
+        draft_leaves_out_rejected=table.draft_leaves_out_rejected,
     )
 
 

@@ -8,12 +8,21 @@ from pathlib import Path
 import numpy as np
 
 from simulator.compiled import compiled, inlined
+from simulator.control import (
+    BUDGET,
+    CLOSED_LOOP,
+    choose_draft_tokens,
+    keep_likely_drafts,
+    observe,
+    round_rows,
+)
 from simulator.pricing import price, tally
 from simulator.rng import ALWAYS, luck
 from simulator.scheduler import leave, schedule, skip_refused
 from simulator.state import Batch, Costs, Plan, Requests, Trace
 
 NO_WINDOW = 1 << 62
+RANK_SALT = np.uint64(0xD1B54A32D192ED03)
 DONE, PAUSED, TRACE_FULL = 0, 1, 2
 """Why `advance` came back: nothing left to do; the next step would start at or after `until_s`; grow the trace."""
 
@@ -55,10 +64,22 @@ def _pass_time(requests, state, span_s):
 
 
 @inlined
-def _accept(batch, plan, running):
-    """How many drafts of each sequence agree with the target, into `batch.agreed`; the first that fails ends it."""
+def _accept(batch, plan, state):
+    """How many drafts of each sequence agree with the target, into `batch.agreed`."""
+    if plan.varied:
+        round_rows(batch, plan, state.running)
+    if plan.tree:
+        _accept_paths(batch, plan, state.running)
+    else:
+        _accept_chains(batch, plan, state.running)
+
+
+@inlined
+def _accept_chains(batch, plan, running):
+    """Drafts are judged in order; the first that fails ends it."""
     computed, known, scheduled, emitted = batch.computed, batch.known, batch.scheduled, batch.emitted
     agreed, agreeing, below, luck_key = batch.agreed, batch.agreeing, batch.below, batch.luck_key
+    rows = batch.row_now if plan.varied else batch.row
     window = plan.draft_window_tokens if plan.draft_window_tokens > 0 else NO_WINDOW
     longest = 0
     for place in range(running):
@@ -67,7 +88,7 @@ def _accept(batch, plan, running):
         longest = max(longest, scheduled[place] - known[place] + computed[place])
     for position in range(longest):
         for place in range(running):
-            below[place] = plan.accept_below[batch.class_id[place], position]
+            below[place] = plan.accept_below[rows[place], position, 0]
         for place in range(running):
             drafted = scheduled[place] - known[place] + computed[place]
             lucky = luck(luck_key[place], emitted[place] + position) < below[place]
@@ -75,22 +96,79 @@ def _accept(batch, plan, running):
             agreed[place] += agreeing[place]
 
 
+@compiled
+def _accept_paths(batch, plan, running):
+    """From the root down: the first candidate of a position that agrees is the next node; none ends the path.
+
+    Every candidate has its own luck at (position, rank); rank 0 has that of a chain.
+    """
+    window = plan.draft_window_tokens if plan.draft_window_tokens > 0 else NO_WINDOW
+    for place in range(running):
+        drafted = batch.scheduled[place] - batch.known[place] + batch.computed[place]
+        row = batch.row_now[place] if plan.varied else batch.row[place]
+        shape = min(row // plan.bands, len(plan.tree_nodes) - 1)
+        node = depth = 0
+        searching = drafted > 0 and batch.known[place] < window
+        while searching:
+            searching = False
+            for rank in range(plan.tree_child.shape[2]):
+                child = plan.tree_child[shape, node, rank]
+                if child == 0 or child > drafted:
+                    break
+                key = batch.luck_key[place] ^ (np.uint64(rank) * RANK_SALT)
+                if luck(key, batch.emitted[place] + depth) < plan.accept_below[row, depth, rank]:
+                    node, depth, searching = child, depth + 1, True
+                    break
+        batch.agreed[place] = depth
+
+
+@inlined
+def _rejected(batch, running):
+    """Drafts of the step that did not agree."""
+    rejected = 0
+    for place in range(running):
+        rejected += max(batch.scheduled[place] - batch.known[place] + batch.computed[place], 0) - batch.agreed[place]
+    return rejected
+
+
 @inlined
 def _emit(requests, batch, plan, state, draft_tokens):
-    """Accept drafts, emit tokens, propose for the next step, retire the finished; returns tokens emitted."""
-    _accept(batch, plan, state.running)
+    """Emit tokens, propose for the next step, retire the finished; returns tokens emitted."""
     emitted_in_step, first, last = _grow(batch, state.running, draft_tokens)
     if first > 0:
         for place in range(state.running):
             if batch.gained[place] > 0 and batch.emitted[place] == batch.gained[place]:
                 requests.first_token_s[batch.request[place]] = state.now_s
-    if draft_tokens > 0 and plan.match_below < ALWAYS:
-        for place in range(state.running):
-            key = requests.match_key[batch.request[place]]
-            batch.drafts[place] *= int(luck(key, batch.emitted[place]) < plan.match_below)
+    if draft_tokens > 0 and plan.propose_below[draft_tokens - 1] < ALWAYS:
+        _find_matches(requests, batch, plan, state.running)
+    if draft_tokens > 0 and (plan.tree or plan.control == BUDGET):
+        _trim(batch, plan, state)
     if last > 0:
         _retire(requests, batch, plan, state)
     return emitted_in_step
+
+
+@compiled
+def _find_matches(requests, batch, plan, running):
+    """Prompt lookup: a sequence gets as many drafts as its match is long, often none."""
+    for place in range(running):
+        chance = luck(requests.match_key[batch.request[place]], batch.emitted[place])
+        found = 0
+        while found < batch.drafts[place] and chance < plan.propose_below[found]:
+            found += 1
+        batch.drafts[place] = found
+
+
+@compiled
+def _trim(batch, plan, state):
+    """Ragged rounds: no more drafts than the sequence's tree has nodes, or than the verification budget takes."""
+    round_rows(batch, plan, state.running)
+    if plan.tree:
+        for place in range(state.running):
+            shape = min(batch.row_now[place] // plan.bands, len(plan.tree_nodes) - 1)
+            batch.drafts[place] = min(batch.drafts[place], plan.tree_nodes[shape])
+    if plan.control == BUDGET:
+        keep_likely_drafts(batch, plan, state)
 
 
 @inlined
@@ -140,6 +218,7 @@ def _move(batch, place, target):
     """Close the gap that a finished request left in the running order."""
     batch.request[target] = batch.request[place]
     batch.class_id[target] = batch.class_id[place]
+    batch.row[target] = batch.row[place]
     batch.luck_key[target] = batch.luck_key[place]
     batch.output[target] = batch.output[place]
     batch.emitted[target] = batch.emitted[place]
@@ -159,7 +238,7 @@ def _sources() -> str:
     recompile when any of them changes.
     """
     folder = Path(__file__).parent
-    names = ("compiled.py", "pricing.py", "rng.py", "scheduler.py", "state.py", "step_loop.py")
+    names = ("compiled.py", "control.py", "pricing.py", "rng.py", "scheduler.py", "state.py", "step_loop.py")
     return hashlib.blake2b(b"".join((folder / name).read_bytes() for name in names), digest_size=8).hexdigest()
 
 
@@ -187,10 +266,17 @@ def _compiled(sources: str):
             waiting = state.next_arrival - state.refused - state.finished - state.running
             scheduled = schedule(requests, batch, plan, state)
             assert scheduled > 0
-            draft_tokens = plan.draft_by_batch[scheduled]
             start_s = state.now_s
             step = tally(batch, costs.windows, state.running)
-            verify_s, draft_s, host_s = price(batch.sums, costs, plan, state, draft_tokens, step)
+            _accept(batch, plan, state)
+            if plan.control == CLOSED_LOOP:
+                observe(batch, plan, state, scheduled)
+            draft_tokens = choose_draft_tokens(batch, costs, plan, state, step, scheduled)
+            rejected = _rejected(batch, state.running) if costs.draft_leaves_out_rejected else 0
+            verify_s, draft_s, host_s = price(batch.sums, costs, plan, state, draft_tokens, step, rejected)
+            if state.draft_tokens >= 0 and draft_tokens != state.draft_tokens:
+                host_s += plan.switch_s
+            state.draft_tokens = draft_tokens
             step_s = verify_s + draft_s + host_s
             state.steps += 1
             state.busy_s += step_s
