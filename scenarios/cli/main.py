@@ -20,6 +20,7 @@ COMMANDS = {
     ),
     "simulate": ("scenarios.cli.simulate", "One arm at one load, with a table of its requests."),
     "check": ("scenarios.cli.check", "Traps of a serving configuration, and the seven don'ts."),
+    "acceptance": ("scenarios.cli.acceptance", "Acceptance of n-gram or suffix decoding on your own logs."),
     "init": ("scenarios.cli.init", "Write a commented scenario to start from."),
     "list": ("scenarios.cli.listing", "Names of gpus, models, engines or presets."),
     "show": ("scenarios.cli.show", "One catalogue entry or preset with its numbers and sources."),

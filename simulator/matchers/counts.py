@@ -115,6 +115,12 @@ class RoundCounts:
         return np.divide(at_least, self.proposing_rounds) if self.proposing_rounds else np.full(len(at_least), np.nan)
 
     @cached_property
+    def proposed_fractions(self) -> FloatArray:
+        """Share of all rounds with at least 1, 2, … drafts, `(K,)`; NaN without rounds."""
+        at_least = self.drafted_histogram[::-1].cumsum()[::-1][1:]
+        return np.divide(at_least, self.rounds) if self.rounds else np.full(len(at_least), np.nan)
+
+    @cached_property
     def conditional(self) -> FloatArray:
         """c_i: accepted, among rounds that proposed an i-th draft and accepted all before it, `(K,)`; NaN without."""
         reached = self.by_drafted_accepted[::-1].cumsum(axis=0)[::-1]  # row i: rounds that proposed at least i
