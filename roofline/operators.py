@@ -68,8 +68,8 @@ def operator_s(
     fit: OperatorFit, hbm_bytes: ArrayLike, flops: ArrayLike, *, cached: bool = False, rows: ArrayLike = 0
 ) -> FloatArray:
     """Seconds of one launch that moves `hbm_bytes` and does `flops` over `rows` rows (DESIGN: cost of a step)."""
-    bandwidth = fit.cache_bytes_per_s if cached and fit.cache_bytes_per_s else fit.bytes_per_s
-    memory_s = np.asarray(hbm_bytes, float) / bandwidth
+    streaming_bytes_per_s = fit.cache_bytes_per_s if cached and fit.cache_bytes_per_s else fit.bytes_per_s
+    memory_s = np.asarray(hbm_bytes, float) / streaming_bytes_per_s
     compute_s = np.asarray(flops, float) / fit.flops_per_s
     return fit.overhead_s + joined_s(memory_s, compute_s, fit.p_norm) * knot_factor(fit, rows)
 

@@ -14,7 +14,7 @@ SAMPLES = 400
 """Points of the arrival window at which the backlog is read."""
 WARM_UP_FRACTION = 0.25
 """Leading share of the window that is always left out: an empty service fills up before it is steady."""
-WARM_UP_LATENCIES = 3.0
+WARM_UP_SOJOURNS = 3.0
 """It is left out for this many times the latency of the first requests, too."""
 LONGEST_WARM_UP_FRACTION = 0.6
 """Beyond, the run is too short to judge the requests in the system; the queue before admission is judged instead."""
@@ -62,7 +62,7 @@ def saturation_test(
     if window_s <= 0:
         return Saturation(saturated=False, growth_fraction=0.0, p_value=1.0, enough_data=False)
     early_s = _early_latency_s(arrivals, finished_s[arrived])
-    warm_up_s = max(WARM_UP_FRACTION * window_s, WARM_UP_LATENCIES * early_s)
+    warm_up_s = max(WARM_UP_FRACTION * window_s, WARM_UP_SOJOURNS * early_s)
     leaving_s = finished_s
     if warm_up_s > LONGEST_WARM_UP_FRACTION * window_s:
         warm_up_s, leaving_s = WARM_UP_FRACTION * window_s, admitted_s
@@ -79,8 +79,8 @@ def saturation_test(
 def _early_latency_s(arrivals: FloatArray, finishes: FloatArray) -> float:
     """Median latency of the first tenth of the requests; infinite where most of them did not finish."""
     early = slice(0, max(1, len(arrivals) // 10))
-    latencies = np.where(np.isnan(finishes[early]), np.inf, finishes[early] - arrivals[early])
-    return float(np.median(latencies))
+    latencies_s = np.where(np.isnan(finishes[early]), np.inf, finishes[early] - arrivals[early])
+    return float(np.median(latencies_s))
 
 
 def _one_sided_p(slope_per_s: float, standard_error: float) -> float:
