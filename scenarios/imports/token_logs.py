@@ -159,6 +159,8 @@ def _parsed(line: bytes, where: str) -> dict[str, Any]:
         raise InvalidInput(f"{where} is not UTF-8 text; save the file as UTF-8") from error
     except json.JSONDecodeError as error:
         raise InvalidInput(f"{where} is not JSON ({error.msg}); {_AGAIN}") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise InvalidInput(f"{where} holds a number too long to read ({error}); token ids are small") from error
     except RecursionError:
         raise InvalidInput(f"{where} is nested too deeply; give one flat object a line") from None
     if not isinstance(item, dict):
@@ -180,7 +182,7 @@ def _ids(value: object, what: str, limit: int) -> NDArray[np.int32]:
     try:
         tokens = np.array(ids, dtype=np.int64)
     except OverflowError:
-        tokens = np.array([max(ids, key=abs) > 0], dtype=np.int64) * np.int64(2**62)
+        tokens = np.array([-1], dtype=np.int64)  # one of them is out of any range; found below
     if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < limit:
         bad = next(token for token in ids if not 0 <= token < limit)
         raise InvalidInput(
