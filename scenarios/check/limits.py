@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from roofline.errors import DoesNotFit, SpecdecError
+from roofline.errors import DoesNotFit, InvalidInput, SpecdecError
 from scenarios.build import Service, build_service
 from scenarios.check import sources
 from scenarios.check.checking import CheckReport
@@ -30,11 +30,15 @@ MEMORY, STAGES, MISMATCH = "4 memory full", "5 pipeline parallel", "6 mismatched
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Both arms at the scenario's load, and the latency of whole requests."""
+    """Both arms at the scenario's load, and the latency of whole requests.
+
+    `memory_cost` is the speed-up of the speculating arm if its draft took no cache: 1 where memory is not short.
+    """
 
     service: Service
     outcome: LoadOutcome
     request_speedup: Interval | None
+    memory_cost: Interval | None
     mean_output_tokens: float
 
 
@@ -49,7 +53,9 @@ def with_limits(report: CheckReport, setup: Setup, table: Mapping[str, Any], *, 
     scenario = scenario_from_dict(scenario_table_of(setup, table), origin=origin)
     seven: tuple[Finding, ...]
     try:
+        _check_computed(setup)
         service = build_service(scenario)
+        _check_holds_a_request(service)
     except DoesNotFit as error:
         seven = (_topic(MEMORY).stops("target and draft do not fit", str(error), "use ngram or suffix, or more memory"),
                  *_static(report))  # fmt: skip
@@ -58,6 +64,33 @@ def with_limits(report: CheckReport, setup: Setup, table: Mapping[str, Any], *, 
     else:
         seven = seven_checks(report, setup, gather(service))
     return replace(report, findings=(*sorted(seven, key=lambda finding: finding.rule), *report.findings))
+
+
+def _check_computed(setup: Setup) -> None:
+    """Raise for what is not simulated, so that nothing else is simulated in its place."""
+    if setup.written.pipeline > 1:
+        raise InvalidInput(f"{setup.written.pipeline} pipeline stages are not simulated")
+    if setup.written.top_k > 1:
+        raise InvalidInput(f"a tree of top-k {setup.written.top_k} is not simulated here; give a chain (top-k 1)")
+    if setup.written.engine == "llamacpp":
+        raise InvalidInput("llama.cpp has no engine profile to simulate")
+
+
+def _check_holds_a_request(service: Service) -> None:
+    """Raise where the cache beside the draft is too small for every request of the scenario."""
+    workload = workload_at(service.scenario, _point(service), trace=service.trace, seed=0)
+    limits = speculating_arm(service).limits
+    capacity = limits.kv_blocks * limits.block_tokens
+    shortest = int((workload.prompt_tokens + workload.output_tokens).min()) + limits.lookahead_tokens
+    if shortest > capacity:
+        raise DoesNotFit(f"the shortest request needs {shortest:,} tokens of cache, {capacity:,} are left by the draft")
+
+
+def _point(service: Service) -> LoadPoint:
+    """The scenario's own load, or the last point of its sweep."""
+    points = load_points(service.scenario, service.trace)
+    own = own_load(service.scenario, service.trace)
+    return LoadPoint(0, points[0].kind, own) if own is not None else points[-1]
 
 
 def scenario_table_of(setup: Setup, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,19 +125,22 @@ def scenario_table_of(setup: Setup, table: Mapping[str, Any]) -> dict[str, Any]:
 def gather(service: Service) -> Evidence:
     """Simulate both arms at the scenario's own load, over its seeds."""
     scenario = service.scenario
-    points = load_points(scenario, service.trace)
-    own = own_load(scenario, service.trace)
-    point = LoadPoint(0, points[0].kind, own) if own is not None else points[-1]
+    point = _point(service)
     outcome = run_load(service, point)
     workloads = [workload_at(scenario, point, trace=service.trace, seed=seed) for seed in range(scenario.run.seeds)]
-    request_speedup = None
+    request_speedup = memory_cost = None
     if service.cases:
         models, first = service.cases[len(service.cases) // 2].models, scenario.run.seed
-        off = [simulate_arm(service.off, load, seed=first + seed) for seed, load in enumerate(workloads)]
         arm = speculating_arm(service)
-        on = [simulate_arm(arm, load, models=models, seed=first + seed) for seed, load in enumerate(workloads)]
+        roomy = replace(arm, limits=arm.limits.model_copy(update={"kv_blocks": service.off.limits.kv_blocks}))
+        off = [simulate_arm(service.off, load, seed=first + seed) for seed, load in enumerate(workloads)]
+        on, free = (
+            [simulate_arm(one, load, models=models, seed=first + seed) for seed, load in enumerate(workloads)]
+            for one in (arm, roomy)
+        )
         request_speedup = paired_speedup(off, on, metric="latency")
-    return Evidence(service, outcome, request_speedup, float(workloads[0].output_tokens.mean()))
+        memory_cost = paired_speedup(on, free, metric="latency")
+    return Evidence(service, outcome, request_speedup, memory_cost, float(workloads[0].output_tokens.mean()))
 
 
 def seven_checks(report: CheckReport, setup: Setup, evidence: Evidence) -> tuple[Finding, ...]:
@@ -143,6 +179,8 @@ def _busy(evidence: Evidence) -> Finding:
         return topic.stops("plain decoding keeps up with this load, speculation does not", number, fix)
     if outcome.off.saturated:
         return topic.passes("only speculation keeps up with this load", number)
+    if case.tpot_speedup.low > 1 and case.throughput_speedup.high < 1:
+        return topic.warns("tokens come sooner, but fewer of them: requests queue", number, fix)
     return _by_interval(topic, case.tpot_speedup, ("tokens come", "at this load"), number, fix)
 
 
@@ -190,7 +228,8 @@ def _memory(evidence: Evidence) -> Finding:
     account = speculating_arm(evidence.service).memory
     lost = f"{account.kv_tokens_lost:,} of {account.kv_tokens_without_draft:,} cache tokens go to the draft"
     case = outcome.middle
-    if case is None:
+    cost, requests = evidence.memory_cost, evidence.request_speedup
+    if case is None or cost is None or requests is None:
         return topic.passes("no acceptance, so only the account", lost)
     off, on = outcome.off, case.on
     number = f"{lost}; preemptions {off.preemptions:.0f} plain, {on.preemptions:.0f} speculating"
@@ -198,8 +237,11 @@ def _memory(evidence: Evidence) -> Finding:
     if on.refused_fraction > off.refused_fraction:
         number += f"; refused {words.share_text(on.refused_fraction)} against {words.share_text(off.refused_fraction)}"
         return topic.stops("requests that fit without the draft are refused with it", number, fix)
-    if on.preemptions > max(1.0, 1.5 * off.preemptions):
-        return topic.warns("the draft's memory makes the engine preempt", number, fix)
+    if cost.low > 1:
+        number += f"; with that memory back, requests would be {_interval(cost)} times as fast"
+        if requests.high < 1:
+            return topic.stops("the cache is full, and the draft's share costs more than drafting gains", number, fix)
+        return topic.warns("the cache is full: the draft's share of it costs part of the gain", number, fix)
     return topic.passes("the draft's memory costs this load nothing", number)
 
 

@@ -56,10 +56,10 @@ def scenario_table(file: str | None, options: dict[str, Any]) -> tuple[dict[str,
     An option replaces what the file says; an acceptance, a method or a workload given here replaces the file's
     acceptance, drafts or workload as a whole.
     """
-    from scenarios.files import read_scenario_table
-
     table: dict[str, Any] = {"schema_version": 1, "name": "command line"}
     if file:
+        from scenarios.files import read_scenario_table
+
         table = read_scenario_table(file)
     given = {name: value for name, value in options.items() if value not in (None, (), False)}
     if "method" in given:

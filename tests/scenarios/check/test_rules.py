@@ -1,0 +1,350 @@
+"""Rules at their edges: what they report just beyond a limit, and not just before it."""
+
+import json
+import time
+
+import pytest
+
+from roofline.errors import InvalidInput
+from scenarios.check.checking import RULES, check
+from scenarios.check.reading import CheckOptions, read_setup
+from scenarios.cli.main import run
+from tests.scenarios.check.checks import LLAMA, ask, levels, table, vllm, written_to
+
+SGLANG = f"python -m sglang.launch_server --model-path {LLAMA} "
+EAGLE = {"method": "eagle3", "model": "head", "num_speculative_tokens": 3}
+HEAD = "SpecForge/EAGLE3-llama3-8B.json"
+
+
+def eagle(more="", **keys):
+    return vllm(LLAMA, more, **{**EAGLE, **keys})
+
+
+def sglang(steps=3, top_k=1, nodes=4, more=""):
+    return (
+        SGLANG + "--speculative-algorithm EAGLE3 --speculative-draft-model-path head "
+        f"--speculative-num-steps {steps} --speculative-eagle-topk {top_k} "
+        f"--speculative-num-draft-tokens {nodes} {more}"
+    )
+
+
+@pytest.mark.parametrize(("budget", "level"), [(256, "pass"), (239, "warn"), (3, "stop")])
+def test_a_step_must_hold_the_batch_with_its_drafts(budget, level):
+    line = eagle(f"--max-num-seqs 60 --max-num-batched-tokens {budget}")
+    assert levels(ask(line), "token budget") == [level]
+
+
+def test_a_draft_model_needs_one_more_row_a_sequence():
+    line = vllm(LLAMA, "--max-num-seqs 64 --max-num-batched-tokens 300", method="draft_model", model="d",
+                num_speculative_tokens=3)  # fmt: skip
+    [finding] = [one for one in ask(line).findings if one.rule == "token budget"]
+    assert finding.level == "warn"
+    assert "64 sequences x 5 = 320 tokens of 300" in finding.number
+
+
+def test_a_budget_below_the_number_of_sequences_is_refused_by_the_engine():
+    assert levels(ask(eagle("--max-num-seqs 128 --max-num-batched-tokens 64")), "budget and sequences") == ["stop"]
+
+
+def test_a_load_above_the_cap_queues():
+    assert levels(ask(eagle("--max-num-seqs 32"), kind="closed", concurrency=33), "running requests") == ["warn"]
+    assert levels(ask(eagle("--max-num-seqs 32"), kind="closed", concurrency=32), "running requests") == ["pass"]
+
+
+def test_old_releases_end_their_list_of_graphs_at_twice_the_sequences():
+    assert levels(ask(eagle("--max-num-seqs 64"), engine_version="0.11"), "captured graphs") == ["warn"]
+    assert levels(ask(eagle("--max-num-seqs 64"), engine_version="0.33"), "captured graphs") == []
+
+
+def test_sglangs_graphs_count_sequences():
+    assert levels(ask(sglang(more="--cuda-graph-max-bs 8 --max-running-requests 16")), "captured graphs") == ["warn"]
+    assert levels(ask(sglang(more="--cuda-graph-max-bs 16 --max-running-requests 16")), "captured graphs") == ["pass"]
+
+
+def test_eager_passes_are_warned_of():
+    assert levels(ask(eagle("--enforce-eager")), "eager drafting") == ["warn"]
+    assert levels(ask(eagle(enforce_eager=True)), "eager drafting") == ["warn"]
+    assert levels(ask(eagle()), "eager drafting") == []
+
+
+@pytest.mark.parametrize(("size", "level"), [(1, "pass"), (4, "pass"), (2, "stop")])
+def test_the_draft_runs_on_one_gpu_or_on_all(size, level):
+    assert levels(ask(eagle("-tp 4", draft_tensor_parallel_size=size)), "draft tensor parallelism") == [level]
+
+
+def test_k_is_missing_only_where_no_config_names_it():
+    line = vllm(LLAMA, method="eagle3", model="head")
+    assert levels(ask(line), "number of drafts") == ["stop"]
+    assert levels(ask(vllm(LLAMA, method="suffix")), "number of drafts") == []
+    assert levels(ask(vllm(LLAMA, method="mtp")), "number of drafts") == []
+
+
+@pytest.mark.parametrize(("k", "level"), [(1, "pass"), (2, "pass"), (3, "stop"), (4, "pass")])
+def test_k_is_a_multiple_of_the_mtp_layers(k, level, tmp_path):
+    config = {"model_type": "deepseek_v3", "num_nextn_predict_layers": 2, "vocab_size": 100}
+    model = written_to(tmp_path, json.dumps(config), "model.json")
+    line = vllm("any/model", method="mtp", num_speculative_tokens=k)
+    assert levels(ask(line, model=str(model)), "MTP layers") == [level]
+
+
+def test_a_model_without_mtp_layers_cannot_draft_with_them():
+    assert levels(ask(vllm(LLAMA, method="mtp", num_speculative_tokens=1)), "MTP layers") == ["stop"]
+
+
+def test_num_draft_tokens_counts_the_root():
+    assert levels(ask(sglang(3, 1, 4)), "num-draft-tokens") == []
+    assert levels(ask(sglang(4, 1, 4)), "num-draft-tokens") == ["warn"]
+    assert levels(ask(sglang(2, 2, 8)), "num-draft-tokens") == ["stop"]
+    assert levels(ask(sglang(2, 2, 7)), "num-draft-tokens") == ["pass"]
+    line = SGLANG + "--speculative-algorithm EAGLE3 --speculative-draft-model-path h --speculative-num-draft-tokens 4"
+    assert levels(ask(line), "num-draft-tokens") == ["stop"]
+
+
+def test_engines_that_count_differently_are_set_side_by_side():
+    vllm_4 = eagle(num_speculative_tokens=4)
+    [finding] = [one for one in ask(vllm_4, against=sglang(3, 1, 4)).findings if "two config" in one.rule]
+    assert finding.level == "warn"
+    assert "counts the root" in finding.text
+    assert levels(ask(vllm_4, against=sglang(4, 1, 5)), "K of the two configurations") == ["pass"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "level"),
+    [
+        ([[1, 8, 3], [9, 64, 1]], "pass"),
+        ([[1, 8, 3], [9, 64, 0]], "pass"),
+        ([[2, 8, 3]], "stop"),
+        ([[1, 8, 3], [8, 64, 1]], "stop"),
+        ([[1, 8, 3], [12, 10, 1]], "stop"),
+        ([[1, 8, 5]], "warn"),
+    ],
+)
+def test_ranges_start_at_one_and_do_not_overlap(rows, level):
+    found = levels(ask(eagle(num_speculative_tokens_per_batch_size=rows)), "K by batch size")
+    assert found[0] == level
+
+
+def test_a_load_at_which_k_is_zero_pays_for_nothing():
+    line = eagle(num_speculative_tokens_per_batch_size=[[1, 8, 3], [9, 64, 0]])
+    assert levels(ask(line, kind="closed", concurrency=8), "K by batch size") == ["pass"]
+    assert levels(ask(line, kind="closed", concurrency=9), "K by batch size") == ["warn"]
+    [finding] = [one for one in ask(line, gpu="H100-SXM", kind="closed", concurrency=9).findings
+                 if one.rule == "K by batch size"]  # fmt: skip
+    assert "0.3 ms" in finding.text
+
+
+def test_adaptive_drafting_needs_a_chain():
+    assert levels(ask(sglang(more="--speculative-adaptive")), "adaptive drafting") == ["pass"]
+    assert levels(ask(sglang(3, 4, 16, "--speculative-adaptive")), "adaptive drafting") == ["stop"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "rule", "level"),
+    [
+        ({"tensor_parallel_size": 2}, "keys of the speculative config", "stop"),
+        ({"speculative_token_tree": "[(0,)]"}, "keys of the speculative config", "stop"),
+        ({"disable_by_batch_size": 32}, "keys of the speculative config", "stop"),
+        ({"num_speculative_token": 3}, "keys of the speculative config", "stop"),
+        ({"method": "medusa"}, "method", "stop"),
+        ({"method": "egale3"}, "method", "stop"),
+        ({"rejection_sample_method": "strict"}, "rejection method", "stop"),
+        ({"rejection_sample_method": "fly"}, "rejection method", "warn"),
+        ({"rejection_sample_method": "synthetic"}, "synthetic acceptance", "stop"),
+        ({"synthetic_acceptance_length": 2.0}, "synthetic acceptance", "stop"),
+        ({"disable_padded_drafter_batch": True}, "asynchronous scheduling", "warn"),
+    ],
+)
+def test_keys_the_engine_refuses_or_that_cost_something(keys, rule, level):
+    assert levels(ask(eagle(**keys)), rule) == [level]
+
+
+@pytest.mark.parametrize(
+    ("knobs", "level"),
+    [
+        ({"synthetic_acceptance_length": 2.4}, "warn"),
+        ({"synthetic_acceptance_length": 4.5}, "stop"),
+        ({"synthetic_acceptance_rates": [0.8, 0.6, 0.4]}, "warn"),
+        ({"synthetic_acceptance_rates": [0.8, 0.9, 0.4]}, "stop"),
+        ({"synthetic_acceptance_rates": [0.8, 0.6]}, "stop"),
+        ({"synthetic_acceptance_rate": 0.6}, "stop"),
+        ({"synthetic_acceptance_length": 2.4, "synthetic_acceptance_rates": [0.8, 0.6, 0.4]}, "stop"),
+    ],
+)
+def test_synthetic_knobs(knobs, level):
+    line = eagle(rejection_sample_method="synthetic", **knobs)
+    assert levels(ask(line), "synthetic acceptance") == [level]
+
+
+def test_older_releases_keep_their_names():
+    line = eagle(rejection_sample_method="synthetic", synthetic_acceptance_rate=0.6)
+    assert levels(ask(line, engine_version="0.20"), "synthetic acceptance") == ["warn"]
+    line = eagle(rejection_sample_method="strict")
+    assert levels(ask(line, engine_version="0.20"), "rejection method") == []
+    draft = vllm(LLAMA, method="draft_model", model="d", num_speculative_tokens=3)
+    assert levels(ask(draft, engine_version="0.10.0"), "method") == ["stop"]
+    assert levels(ask(draft, engine_version="0.16"), "method") == []
+
+
+def test_asynchronous_scheduling_excludes_host_drafts_and_unpadded_batches():
+    ngram = vllm(LLAMA, "--async-scheduling", method="ngram", num_speculative_tokens=3)
+    assert levels(ask(ngram), "asynchronous scheduling") == ["stop"]
+    on_gpu = vllm(LLAMA, "--async-scheduling", method="ngram_gpu", num_speculative_tokens=3)
+    assert levels(ask(on_gpu), "asynchronous scheduling") == []
+    assert levels(ask(eagle("--async-scheduling", disable_padded_drafter_batch=True)), "asynchronous scheduling") == [
+        "stop"
+    ]
+
+
+def test_the_second_model_runner_lacks_methods():
+    suffix = vllm(LLAMA, method="suffix", num_speculative_tokens=8)
+    assert levels(ask("VLLM_USE_V2_MODEL_RUNNER=1 " + suffix), "model runner") == ["stop"]
+    assert levels(ask(suffix), "model runner") == ["pass"]
+
+
+def test_heads_of_another_target_are_stopped():
+    line = vllm("meta-llama/Llama-3.1-70B-Instruct", **EAGLE)
+    report = ask(line, draft=HEAD)
+    assert levels(report, "width of the head") == ["stop"]
+    report = ask(vllm("Qwen/Qwen3-8B", **EAGLE), draft=HEAD)
+    assert levels(report, "vocabulary") == ["stop"]
+
+
+@pytest.mark.parametrize(("longest", "level"), [(2048, "pass"), (2049, "warn")])
+def test_the_draft_must_see_whole_requests(longest, level):
+    line = eagle(f"--max-model-len {longest}")
+    assert levels(ask(line, draft="SafeAILab/EAGLE3-LLaMA3.1-8B.json"), "draft window") == [level]
+
+
+def test_the_cache_must_hold_the_load_beside_the_draft():
+    small = {"gpu": "L4", "draft": HEAD, "kind": "closed", "output_tokens": 100}
+    assert levels(ask(eagle(), concurrency=2, input_tokens=20000, **small), "memory") == ["pass"]
+    assert levels(ask(eagle(), concurrency=2, input_tokens=23000, **small), "memory") == ["warn"]
+    assert levels(ask(vllm("meta-llama/Llama-3.1-70B-Instruct", **EAGLE), gpu="H100-SXM"), "memory") == ["stop"]
+
+
+def test_sglang_refuses_stages_and_attention_workers_with_some_methods():
+    assert levels(ask(sglang(more="--pp-size 2")), "pipeline parallelism") == ["stop"]
+    ngram = (
+        SGLANG + "--tp 8 --dp 8 --enable-dp-attention --speculative-algorithm NGRAM --speculative-num-draft-tokens 8"
+    )
+    assert levels(ask(ngram), "attention data parallelism") == ["stop"]
+    assert levels(ask("SGLANG_ENABLE_SPEC_V2=1 " + sglang(3, 4, 16)), "overlap and mixed chunks") == ["stop"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "rule", "level"),
+    [
+        ("max_total_draft_tokens: 31\n  use_dynamic_tree: true\n  dynamic_tree_max_topK: 10", "dynamic tree", "stop"),
+        ("max_total_draft_tokens: 30\n  use_dynamic_tree: true\n  dynamic_tree_max_topK: 10", "dynamic tree", "pass"),
+        ("max_concurrency: 4", "speculation off above a load", "warn"),
+        ("max_concurrency: 8", "speculation off above a load", "pass"),
+    ],
+)
+def test_tensorrt_llm_sections(extra, rule, level, tmp_path):
+    text = f"speculative_config:\n  decoding_type: Eagle3\n  max_draft_len: 3\n  speculative_model: h\n  {extra}\n"
+    report = ask(file=written_to(tmp_path, text), kind="closed", concurrency=8)
+    assert levels(report, rule) == [level]
+
+
+def test_tensorrt_llm_reads_the_yaml_its_command_names(tmp_path):
+    written_to(
+        tmp_path, "speculative_config:\n  decoding_type: MTP\n  max_draft_len: 3\n  num_nextn_predict_layers: 1\n"
+    )
+    line = f"trtllm-serve deepseek-ai/DeepSeek-R1 --max_batch_size 8 --tp_size 8 --config {tmp_path}/config.yaml"
+    report = ask(line)
+    assert levels(report, "MTP layers")[0] == "stop"
+    lookahead = "speculative_config:\n  decoding_type: Lookahead\n  max_window_size: 4\n"
+    assert levels(ask(file=written_to(tmp_path, lookahead)), "method") == ["stop"]
+
+
+def test_llama_cpp_ranges_and_placement():
+    line = "llama-server -m t.gguf -md d.gguf -ngl 99 --draft-max 8 --draft-min "
+    assert levels(ask(line + "8"), "draft range") == ["pass"]
+    assert levels(ask(line + "9"), "draft range") == ["stop"]
+    assert levels(ask(line + "1", engine_version="b9000"), "removed flags") == ["stop"]
+    assert levels(ask(line + "1 -ngld 0"), "draft placement") == ["warn"]
+    report = ask(line + "1 -c 32768 -cd 4096")
+    assert levels(report, "draft window") == ["warn"]
+
+
+def test_a_script_holds_a_serve_line_and_its_benchmark(tmp_path):
+    text = (
+        "#!/bin/bash\n# start\nexport X=1\nvllm serve meta-llama/Llama-3.1-8B-Instruct \\\n"
+        '  --speculative-config \'{"method": "ngram", "num_speculative_tokens": 4}\' &\nsleep 60\n'
+        "vllm bench serve --dataset-name random --goodput tpot:50 itl:30\n"
+    )
+    report = ask(file=written_to(tmp_path, text, "run.sh"))
+    assert levels(report, "benchmark data") == ["warn"]
+    assert levels(report, "ITL as an objective") == ["warn"]
+    assert levels(report, "number of drafts") == ["pass"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("rm -rf /", "must start with"),
+        ("vllm serve m --speculative-config '{method: eagle}'", "JSON object"),
+        ("vllm serve m --speculative-config '[1]'", "JSON object"),
+        ('vllm serve m --speculative-config \'{"method":"ngram"', "JSON object"),
+        ("vllm serve 'm", "close the quotes"),
+        ("vllm serve m --max-num-seqs many", "whole number"),
+        ("vllm serve m --gpu-memory-utilization 1.5", "at most 1"),
+        (eagle(num_speculative_tokens_per_batch_size=[[1, 2]]), "rows must be"),
+        (sglang(more="--speculative-adaptive --speculative-adaptive-config '{'"), "must be JSON"),
+        (sglang(more="--speculative-adaptive --speculative-adaptive-config '{\"1\": {}}'"), "candidate_steps"),
+    ],
+)
+def test_what_does_not_read_is_one_sentence(line, words):
+    with pytest.raises(InvalidInput, match=words):
+        ask(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("a: [1", "not YAML"), ("- 1\n", "mapping"), ("speculative_config: 3\n", "mapping"), ("", "mapping")],
+)
+def test_yaml_that_does_not_read_is_one_sentence(text, words, tmp_path):
+    with pytest.raises(InvalidInput, match=words):
+        ask(file=written_to(tmp_path, text))
+
+
+def test_a_service_without_speculation_has_little_to_check():
+    report = ask(vllm("meta-llama/Llama-3.1-8B-Instruct"))
+    assert report.findings == ()
+    assert report.verdict == "pass"
+
+
+def test_every_rule_names_its_source_and_has_its_own_class():
+    assert len({type(rule) for rule in RULES}) == len(RULES)
+    line = eagle("--enforce-eager -pp 2", disable_padded_drafter_batch=True)
+    for finding in ask(line).findings:
+        assert finding.source.url.startswith("https://")
+        assert finding.number
+        assert finding.level == "pass" or finding.fix
+
+
+def test_checking_takes_well_below_a_third_of_a_second():
+    content = table(eagle("--max-num-seqs 64"), gpu="H100-SXM", draft=HEAD, kind="closed", concurrency=64)
+    check(read_setup(content, CheckOptions()))
+    start_s = time.process_time()
+    check(read_setup(content, CheckOptions()))
+    assert time.process_time() - start_s < 0.3
+
+
+def test_the_command_exits_by_the_worst_finding(capsys):
+    assert run(["check", "--serve", eagle()]) == 0
+    assert run(["check", "--serve", eagle("--enforce-eager")]) == 0
+    assert run(["check", "--serve", eagle("-pp 2"), "--engine-version", "0.15"]) == 3
+    assert run(["check", "--serve", "echo"]) == 2
+    assert run(["check"]) == 2
+    assert run(["check", "--serve", eagle(), "--engine-version", "new"]) == 2
+    capsys.readouterr()
+    assert run(["check", "--serve", eagle("--enforce-eager"), "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["verdict"] == "warn"
+    assert {"level", "rule", "text", "number", "fix", "source"} == set(content["findings"][0])
+
+
+def test_a_scenario_file_is_checked_like_a_serve_line(capsys):
+    assert run(["check", "llama8b_h100_chat", "--brief"]) == 0
+    assert "PASS" in capsys.readouterr().out
