@@ -48,6 +48,7 @@ class Deployment(Frozen):
             tensor=self.parallel.draft_tensor if draft else self.parallel.tensor,
             graph_tokens=self.draft_graph_tokens if draft else self.graph_tokens,
             routing_skew=self.routing_skew,
+            whole_experts=self.parallel.whole_experts and not (draft and self.parallel.draft_tensor == 1),
         )
 
 

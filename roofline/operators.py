@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from roofline.calibration import Calibration, OperatorFit
 from roofline.collectives import all_reduce_s
 from roofline.counts import experts_touched, linear_format, weight_bytes
+from roofline.expert_groups import busiest_experts, busiest_rows
 from roofline.kernel_bands import banded_s
 from roofline.specs import Gpu, Layer, Linear, Model, WeightFormat
 from roofline.units import BITS_PER_BYTE
@@ -26,7 +27,8 @@ class Shard:
 
     `graph_tokens`: sizes, ascending, to which a step is padded because a graph was captured for each;
     above the largest, or with none, operators are launched one by one.
-    `routing_skew`: 0 is uniform expert routing, see `roofline.counts.experts_touched`.
+    `routing_skew`: 0 is uniform expert routing, see `roofline.counts.experts_touched`. `whole_experts`: experts are
+    dealt to the GPUs whole, see `roofline.expert_groups`.
     """
 
     gpu: Gpu
@@ -34,6 +36,7 @@ class Shard:
     tensor: int = 1
     graph_tokens: tuple[int, ...] = ()
     routing_skew: float = 0.0
+    whole_experts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +211,13 @@ def _experts_cost(layer: Layer, tokens: FloatArray, *, model: Model, shard: Shar
     bytes_each = experts.weights_each * fmt.bits_per_weight / BITS_PER_BYTE
     rows = tokens * experts.per_token
     activation_elements = sum(linear.inputs + linear.outputs for linear in experts.linears)
-    hbm_bytes = (touched * bytes_each + rows * activation_elements * model.precision.activation_bytes) / shard.tensor
-    flops = 2.0 * rows * experts.weights_each / shard.tensor
-    shape = (float(experts.linears[0].inputs), experts.linears[0].outputs / shard.tensor)
+    cut = 1 if shard.whole_experts else shard.tensor
+    if shard.whole_experts and shard.tensor > 1:
+        touched = busiest_experts(experts.count, shard.tensor, touched)
+        rows = busiest_rows(rows, shard.tensor)
+    hbm_bytes = (touched * bytes_each + rows * activation_elements * model.precision.activation_bytes) / cut
+    flops = 2.0 * rows * experts.weights_each / cut
+    shape = (float(experts.linears[0].inputs), experts.linears[0].outputs / cut)
     seconds = np.where(tokens > 0, matrix_s(fit, hbm_bytes, flops, rows=tokens, shape=shape), 0.0)
     return OperatorCost(
         "experts",

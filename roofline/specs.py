@@ -187,7 +187,12 @@ class Model(Frozen):
 
 
 class Parallelism(Frozen):
-    """How one replica is spread over GPUs. `draft_tensor` is 1 or `tensor`."""
+    """How one replica is spread over GPUs. `draft_tensor` is 1 or `tensor`.
+
+    `whole_experts`: routed experts are dealt to the GPUs whole instead of being cut over them (expert parallel
+    within the tensor group).
+    """
 
     tensor: PositiveInt = 1
     draft_tensor: PositiveInt = 1
+    whole_experts: bool = False

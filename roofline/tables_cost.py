@@ -41,14 +41,14 @@ def measured_cost_table(
     tokens, rows = len(table.target.trunk_s), len(table.target.logits_s)
     costs = replace(
         table.target,
-        trunk_s=measured_trunk_s(target, np.arange(tokens), shard, measured),
-        logits_s=measured_logits_s(target, np.arange(rows), shard, measured),
+        trunk_s=measured_trunk_s(target, np.arange(tokens), shard=shard, measured=measured),
+        logits_s=measured_logits_s(target, np.arange(rows), shard=shard, measured=measured),
     )
     return replace(table, target=costs)
 
 
 def measured_trunk_s(
-    model: Model, tokens: NDArray[np.int64], shard: Shard, measured: tuple[MeasuredMatrices, ...]
+    model: Model, tokens: NDArray[np.int64], *, shard: Shard, measured: tuple[MeasuredMatrices, ...]
 ) -> FloatArray:
     """As `roofline.cost.trunk_s`, with measured matrices."""
     padded = padded_tokens(tokens, shard.graph_tokens)
@@ -69,7 +69,7 @@ def measured_trunk_s(
 
 
 def measured_logits_s(
-    model: Model, rows: NDArray[np.int64], shard: Shard, measured: tuple[MeasuredMatrices, ...]
+    model: Model, rows: NDArray[np.int64], *, shard: Shard, measured: tuple[MeasuredMatrices, ...]
 ) -> FloatArray:
     """LM head as measured, and the gathering of its slices."""
     head = _measured(measured, model.precision.lm_head.name).product_s(rows, cut_shape(model.lm_head, shard.tensor))

@@ -75,6 +75,7 @@ def build_service(scenario: Scenario) -> Service:
     parallel = Parallelism(
         tensor=hardware.tensor_parallel,
         draft_tensor=hardware.draft_tensor_parallel or hardware.tensor_parallel,
+        whole_experts=hardware.expert_parallel,
     )
     _check_split(target, parallel.tensor, field="hardware.tensor_parallel")
     if draft is not None:

@@ -50,6 +50,7 @@ class Hardware(Frozen):
     draft_tensor_parallel: PositiveInt | None = Field(
         default=None, description="1 or tensor_parallel; none: the latter"
     )
+    expert_parallel: bool = Field(default=False, description="routed experts are dealt to the GPUs whole, not cut")
     calibration: str | None = Field(
         default=None, description="path of a calibration file; none: shipped for the GPU and engine, else catalogue"
     )

@@ -33,11 +33,11 @@ def measured_matrices(package: Package, system: str, engine: str) -> tuple[Measu
         fmt = MATRIX_FORMATS[dtype]
         if fmt.math in rates:
             peaks = Peaks(gpu.hbm_bytes_per_s, rates[fmt.math], own.processors)
-            found.append(grid(matrices(rows, dtype, fmt), fmt, peaks, gpu.l2_bytes or 0.0))
+            found.append(grid(matrices(rows, dtype, fmt), fmt, peaks=peaks, cache_bytes=gpu.l2_bytes or 0.0))
     return tuple(found)
 
 
-def grid(table: Matrices, fmt: TableFormat, peaks: Peaks, cache_bytes: float) -> MeasuredMatrices:
+def grid(table: Matrices, fmt: TableFormat, *, peaks: Peaks, cache_bytes: float) -> MeasuredMatrices:
     """Products with both sides of at least `SMALLEST_SIDE`, missing shapes filled from the nearest measured one."""
     products = table.products
     keep = (np.minimum(products.columns, products.inner) >= SMALLEST_SIDE) & (products.rows <= MAX_ROWS)

@@ -33,7 +33,7 @@ CREATED = date(2026, 11, 29)
 """Day this import was last changed; not the day it runs, so that a rebuilt file is the same file."""
 PACKAGE_SOURCE = Source(
     title="aiconfigurator-core 0.12.0: measured kernel times of serving engines (Apache-2.0)",
-    url="https://pypi.org/project/aiconfigurator-core/0.12.0/",
+    url="https://github.com/ai-dynamo/aiconfigurator",
     retrieved=CREATED,
 )
 ACCEPTED_GEMM = (0.08, 0.25)

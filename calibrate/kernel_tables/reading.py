@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibrate.kernel_tables.package import INSTALL
 from roofline.errors import InvalidInput
+from roofline.units import SECONDS_PER_MS
 
 if TYPE_CHECKING:
     from calibrate.kernel_tables.package import TableFile
@@ -37,7 +38,6 @@ OPTIONAL = {
     "moe": ("power", "power_limit"),
     "custom_allreduce": ("backend", "implementation"),
 }
-MILLISECONDS = 1e-3
 
 
 def read_rows(file: TableFile, kind: str) -> Rows:
@@ -55,7 +55,7 @@ def read_rows(file: TableFile, kind: str) -> Rows:
     table: Any = parquet.read_table(file.path, partitioning=None)
     _check_columns(file, kind, tuple(table.column_names))
     rows: Rows = {name: table.column(name).to_numpy() for name in table.column_names}
-    rows["seconds"] = np.asarray(rows.pop("latency"), float) * MILLISECONDS
+    rows["seconds"] = np.asarray(rows.pop("latency"), float) * SECONDS_PER_MS
     return chosen(rows, rows["seconds"] > 0)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from calibrate.kernel_tables.gemm import matrices
-from calibrate.kernel_tables.grid import SMALLEST_SIDE, measured_matrices, not_falling
+from calibrate.kernel_tables.grid import measured_matrices, not_falling
 from calibrate.kernel_tables.package import Package, open_package
 from calibrate.kernel_tables.reading import read_rows
 from calibrate.kernel_tables.systems import MATRIX_FORMATS
@@ -33,8 +33,9 @@ def left_out_errors(package: Package, system: str) -> np.ndarray:
     table = package.table(system, "vllm", "gemm/gemm")
     assert table is not None
     products = matrices(read_rows(table, "gemm"), "bfloat16", MATRIX_FORMATS["bfloat16"]).products
-    large = np.minimum(products.columns, products.inner) >= SMALLEST_SIDE
-    products = products.where(large & (products.rows <= 2 * MOST_ROWS))
+    cache_bytes = gpu(package.system(system).gpu).l2_bytes or 0.0
+    cold = 2.0 * products.columns * products.inner >= cache_bytes
+    products = products.where(cold & (products.rows <= 2 * MOST_ROWS))
     errors: list[float] = []
     for shape in np.unique(np.stack([products.columns, products.inner]), axis=1).T:
         own = products.where((products.columns == shape[0]) & (products.inner == shape[1]))
@@ -69,8 +70,8 @@ def main() -> None:
             model = load_model(label)
             fitted_s = trunk_s(model, tokens, shard)
             fitted_s = fitted_s + sum(operator.seconds for operator in logits_operators(model, tokens, shard))
-            read_s = measured_trunk_s(model, tokens, shard, measured) + measured_logits_s(
-                model, tokens, shard, measured
+            read_s = measured_trunk_s(model, tokens, shard=shard, measured=measured) + measured_logits_s(
+                model, tokens, shard=shard, measured=measured
             )
             errors = fitted_s / read_s - 1.0
             worst = int(np.argmax(np.abs(errors)))

@@ -28,12 +28,9 @@ _TIME_TEXT = re.compile(r"^(\d+(?:\.\d+)?)(s|min|h)?$")
 _SECONDS_PER = {"s": 1.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
 
-@click.group()
+@click.group(commands=[import_tables_command])
 def command() -> None:
     """Measure a machine, fit its constants, show predicted beside measured speed-ups."""
-
-
-command.add_command(import_tables_command)
 
 
 @command.command("run")

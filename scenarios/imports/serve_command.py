@@ -176,6 +176,7 @@ def _vllm(words: _Words) -> ServeCommand:
         ),
         "hardware": {
             "tensor_parallel": _whole(flags, "tensor-parallel-size") or 1,
+            **({"expert_parallel": True} if flags.get("enable-expert-parallel", "") is None else {}),
             **speculative.pop("hardware", {}),
         },
         "engine": {**_engine(flags), **speculative.pop("engine", {})},

@@ -16,6 +16,7 @@ NO_EFFECT = "does not change step times"
 HONOURED: dict[str, str] = {
     "model": "target.model",
     "tensor-parallel-size": "hardware.tensor_parallel",
+    "enable-expert-parallel": "hardware.expert_parallel",
     "quantization": "target.quantization",
     "dtype": "target weights as in the config when auto or 16 bits",
     "kv-cache-dtype": "target.kv_cache_dtype",
@@ -87,7 +88,6 @@ IGNORED: dict[str, str] = {
     "attention-backend": "kernel speed comes from the calibration or the engine profile",
     "attention-config": "kernel speed comes from the calibration or the engine profile",
     "moe-backend": "kernel speed comes from the calibration or the engine profile",
-    "enable-expert-parallel": _TIME,
     "enable-eplb": _TIME,
     "enable-dbo": _TIME,
     "decode-context-parallel-size": _TIME,

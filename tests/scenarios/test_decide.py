@@ -197,7 +197,7 @@ def test_the_json_echoes_scenario_seed_and_calibration():
     assert content["schema_version"] == 1
     assert content["seed"] == 7
     assert content["scenario"]["target"]["model"] == "meta-llama/Llama-3.1-8B-Instruct"
-    assert content["calibration"]["label"] == "catalogue"
+    assert content["calibration"]["label"] == "calibrated"
     assert scenario_from_dict(content["scenario"]) == decision.scenario
     assert {item["label"] for item in content["assumptions"]} <= {"measured", "calibrated", "catalogue", "assumed"}
 

@@ -1,0 +1,143 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrate.kernel_tables.bands import Peaks, Products, fit_bands, knots
+from calibrate.kernel_tables.collective import fit_all_reduce
+from calibrate.kernel_tables.experts import expert_launches
+from calibrate.kernel_tables.gemm import Matrices, fit_matrices, matrices
+from calibrate.kernel_tables.grid import grid, not_falling
+from calibrate.kernel_tables.held_out import held_out_mask, is_held_out
+from calibrate.kernel_tables.shipping import calibration_text
+from calibrate.kernel_tables.systems import MATRIX_FORMATS
+from roofline.calibration import Calibration, KernelBand
+from roofline.catalog import shipped_calibration
+from roofline.collectives import all_reduce_s
+from roofline.kernel_bands import banded_s
+
+PEAKS = Peaks(bytes_per_s=1e12, flops_per_s=1e14, processors=100)
+TRUTH = KernelBand(rows=1, overhead_s=4e-6, bytes_per_s=8e11, flops_per_s=6e13, p_norm=3.0)
+BF16 = MATRIX_FORMATS["bfloat16"]
+SIDES = (1024, 2048, 4096, 8192, 16384)
+ROWS = (1, 2, 4, 8, 16)
+
+
+def products(factor=1.0):
+    """Products of many shapes whose times follow the band exactly."""
+    shapes = np.array([(m, n, k) for m in ROWS for n in SIDES for k in SIDES], dtype=float).T
+    rows, columns, inner = shapes
+    moved = 2 * columns * inner + 2 * rows * (columns + inner)
+    flops = 2 * rows * columns * inner
+    seconds = banded_s((TRUTH,), moved, flops, rows=rows, columns=columns, inner=inner, processors=100)
+    return Products(rows, columns, inner, moved, flops, factor * seconds)
+
+
+def test_a_fit_gives_back_the_times_it_was_made_of():
+    made = products()
+    bands, steps = fit_bands(made, PEAKS, starts=(1,))
+    assert made.predicted_s(bands, 100) == pytest.approx(made.seconds, rel=0.02)
+    assert all(abs(step.factor - 1) < 0.03 for step in steps)
+
+
+def test_no_fitted_rate_is_above_the_peaks_even_where_the_times_are():
+    bands, _ = fit_bands(products(factor=0.3), PEAKS, starts=(1,))
+    assert bands[0].bytes_per_s <= PEAKS.bytes_per_s
+    assert bands[0].flops_per_s <= PEAKS.flops_per_s
+
+
+def test_knots_are_steps_and_small_ones_are_left_out():
+    steps = knots({1: 1.001, 17: 1.2, 32: 1.201, 64: 1.0})
+    assert [(step.rows, step.factor) for step in steps] == [(17, 1.2), (64, 1.0)]
+
+
+def test_rows_read_from_the_cache_are_flagged():
+    made = products()
+    table = Matrices(made, 2 * made.columns * made.inner, np.zeros(len(made.rows), bool))
+    warm = table.warm(PEAKS.bytes_per_s, cache_bytes=1e8)
+    assert np.array_equal(warm, 2 * made.columns * made.inner < 1e8)
+    assert table.warm(bytes_per_s=1e9, cache_bytes=0.0).all()
+
+
+def test_residuals_are_of_shapes_the_fit_never_saw():
+    made = products()
+    left_out = held_out_mask(made.columns, made.inner)
+    spoilt = Products(
+        *(getattr(made, name) for name in made.__slots__[:-1]), np.where(left_out, 2.0, 1.0) * made.seconds
+    )
+    fit, errors = fit_matrices(
+        Matrices(spoilt, 2 * made.columns * made.inner, left_out), PEAKS, weights="bf16", cache_bytes=1e6
+    )
+    held = [one for one in errors if one.held_out]
+    assert held[0].median_abs_error_fraction == pytest.approx(0.5, abs=0.03)
+    assert fit.bands
+
+
+def test_the_hash_that_leaves_shapes_out_is_fixed():
+    assert [n for n in SIDES for k in SIDES if is_held_out(n, k)] == [
+        n for n in SIDES for k in SIDES if is_held_out(n, k)
+    ]
+    assert is_held_out(4096, 65536)
+    assert not is_held_out(4096, 16384)
+    share = np.mean([is_held_out(n, k) for n in range(64) for k in range(64)])
+    assert share == pytest.approx(0.25, abs=0.03)
+
+
+def test_repeated_shapes_keep_the_fastest_kernel():
+    rows = {
+        "gemm_dtype": np.array(["bfloat16"] * 3 + ["fp8"]), "m": np.array([1, 1, 2, 1]),
+        "n": np.array([4096] * 4), "k": np.array([1024] * 4), "seconds": np.array([3e-5, 2e-5, 4e-5, 1e-5]),
+    }  # fmt: skip
+    assert matrices(rows, "bfloat16", BF16).products.seconds.tolist() == [2e-5, 4e-5]
+
+
+@given(st.lists(st.floats(1e-6, 1e-2), min_size=1, max_size=20))
+def test_made_monotone_times_never_fall_and_keep_the_mean_of_their_logarithms(seconds):
+    rising = not_falling(np.array(seconds))
+    assert np.all(np.diff(rising) >= -1e-15)
+    assert np.log(rising).mean() == pytest.approx(np.log(seconds).mean(), abs=1e-9)
+
+
+def test_a_grid_holds_its_measured_times_and_fills_the_shapes_between():
+    made = products()
+    missing = ~((made.columns == 4096) & (made.inner == 2048))
+    table = Matrices(made.where(missing), (2 * made.columns * made.inner)[missing], np.zeros(int(missing.sum()), bool))
+    filled = grid(table, BF16, peaks=PEAKS, cache_bytes=1e6)
+    read = filled.product_s(made.rows[~missing], (2048.0, 4096.0))
+    assert read == pytest.approx(made.seconds[~missing], rel=0.2)
+
+
+def test_a_collective_leaves_every_second_message_out_and_ignores_eager_rows():
+    sizes = np.array([2.0**power for power in range(7, 25)])
+    seconds = 5e-6 + sizes / 1e11
+    rows = {
+        "num_gpus": np.full(2 * len(sizes), 4), "message_size": np.tile(sizes, 2),
+        "seconds": np.concatenate([seconds, 5 * seconds]),
+        "kernel_source": np.array(["vLLM_custom_graph"] * len(sizes) + ["vLLM_custom_eager"] * len(sizes)),
+    }  # fmt: skip
+    [fit], [error] = fit_all_reduce(rows)
+    assert all_reduce_s(fit, sizes[::2]) == pytest.approx(seconds[::2], rel=1e-3)
+    assert error.held_out
+    assert error.rows == 8
+    assert error.median_abs_error_fraction < 0.05
+
+
+def test_experts_touched_are_no_more_than_the_rows_routed():
+    rows = {
+        "moe_dtype": np.array(["bfloat16"] * 2), "num_tokens": np.array([1, 64]), "hidden_size": np.array([2048] * 2),
+        "inter_size": np.array([1024] * 2), "topk": np.array([8] * 2), "num_experts": np.array([128] * 2),
+        "moe_tp_size": np.array([1] * 2), "moe_ep_size": np.array([1] * 2), "distribution": np.array(["balanced"] * 2),
+        "seconds": np.array([1e-4, 1e-3]),
+    }  # fmt: skip
+    found = expert_launches(rows, "bfloat16", BF16)
+    assert found is not None
+    each = 3 * 2048 * 1024 * 2
+    assert found.weight_bytes.tolist() == [8 * each, 128 * each]
+
+
+def test_a_file_is_written_the_same_every_time_and_read_back_whole():
+    shipped = shipped_calibration("H200-SXM", "vllm")
+    assert shipped is not None
+    text = calibration_text(shipped)
+    assert calibration_text(shipped) == text
+    assert Calibration.model_validate_json(text) == shipped
