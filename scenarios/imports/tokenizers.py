@@ -2,7 +2,7 @@
 
 A vocabulary is read from the JSON alone: BPE, WordPiece and Unigram models, entries turned into the bytes they stand
 for, so that a byte-level and a SentencePiece vocabulary can be compared. Encoding text needs the optional library
-`tokenizers` (docs/decisions/0009-tokenizers.md).
+`tokenizers` (docs/decisions/0010-tokenizers.md).
 """
 
 from __future__ import annotations

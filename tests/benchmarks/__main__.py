@@ -60,6 +60,16 @@ def load_points() -> Iterator[tuple[str, float]]:
     yield "load_points_yardstick_compiled_s", yardstick_s
 
 
+def replay() -> Iterator[tuple[str, float]]:
+    """Token logs through the matchers, reading included."""
+    found = _case("replay")
+    yardstick_s = found.pop("yardstick_compiled_s")
+    yield from found.items()
+    for name in ("suffix", "ngram"):
+        yield f"{name}_replayed_tokens_per_reference", found[f"{name}_replayed_tokens_per_cpu_s"] * yardstick_s
+    yield "replay_yardstick_compiled_s", yardstick_s
+
+
 def help_text() -> Iterator[tuple[str, float]]:
     """Start-up of the command line."""
     script = Path(sys.executable).parent / "specdec"
@@ -89,7 +99,7 @@ def first_simulation() -> Iterator[tuple[str, float]]:
     yield "simulation_yardstick_python_s", yardstick_s
 
 
-BENCHMARKS = {each.__name__: each for each in (reference_load, load_points, help_text, first_simulation)}
+BENCHMARKS = {each.__name__: each for each in (reference_load, load_points, replay, help_text, first_simulation)}
 
 
 def main() -> None:

@@ -3,14 +3,19 @@
 import json
 import resource
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
 from scenarios.build import Arm, Service, build_service
-from scenarios.files import scenario_from_dict
+from scenarios.files import TRACE_FOLDER, scenario_from_dict
+from scenarios.imports.token_logs import TokenLog
 from scenarios.questions.decide import decide_service
+from scenarios.questions.replay import replay_log
 from simulator.acceptance import LengthAcceptance
+from simulator.matchers import NgramMatcher, SuffixMatcher
 from simulator.replica import Speculation, simulate
 from simulator.rng import Streams
 from simulator.workload import Workload, make_workload, poisson_arrivals
@@ -20,6 +25,7 @@ PROMPT_TOKENS, OUTPUT_TOKENS = 512, 256
 RATE_PER_S, REQUESTS = 40.0, 1_000_000
 DRAFT_TOKENS, ACCEPTANCE = 3, LengthAcceptance(2.5, 3)
 LOAD_POINTS, POINT_REQUESTS = 32, 2_000
+LOG_COPIES = 28  # of the shipped token logs, a million response tokens
 SCENARIO = {
     "schema_version": 1,
     "name": "reference load",
@@ -104,7 +110,40 @@ def small_simulation() -> dict[str, float]:
     return {"finished": float(_run(on, _load(100, RATE_PER_S)).counts.finished)}
 
 
-CASES = {case.__name__: case for case in (reference_load, load_points, small_simulation)}
+def replay() -> dict[str, float]:
+    """The shipped token logs, copied with other token ids until they hold a million response tokens, from a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tokens.jsonl"
+        path.write_text("\n".join(_copied_requests()) + "\n", encoding="utf-8")
+        small = TRACE_FOLDER / "streams" / "agent_log.jsonl"
+        found = {}
+        for name, matcher in (("suffix", SuffixMatcher(4)), ("ngram", NgramMatcher(4))):
+            replay_log(TokenLog(small), matcher)  # compiled code warm
+            used_s = time.process_time()
+            report = replay_log(TokenLog(path), matcher)
+            used_s = time.process_time() - used_s
+            tokens = report.prompt_tokens + report.response_tokens
+            found[f"{name}_replayed_tokens_per_s"] = tokens / report.seconds
+            found[f"{name}_replayed_tokens_per_cpu_s"] = tokens / used_s
+            found[f"{name}_replayed_response_tokens_per_s"] = report.response_tokens / report.seconds
+            found[f"{name}_replay_acceptance_length"] = report.best.overall.acceptance_length
+    return found
+
+
+def _copied_requests():
+    """Lines of a log: each copy of the shipped requests in ids of its own, so that copies do not match each other."""
+    lines = []
+    for file in sorted((TRACE_FOLDER / "streams").glob("*.jsonl")):
+        lines += file.read_text(encoding="utf-8").splitlines()
+    requests = [json.loads(line) for line in lines]
+    ids = 1 + max(max(request["prompt"] + request["response"]) for request in requests)
+    for copy in range(LOG_COPIES):
+        for request in requests:
+            moved = {key: [token + copy * ids for token in request[key]] for key in ("prompt", "response")}
+            yield json.dumps({**moved, "class": request["class"]})
+
+
+CASES = {case.__name__: case for case in (reference_load, load_points, small_simulation, replay)}
 
 
 def main(name: str) -> None:
