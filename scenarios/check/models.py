@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from roofline.hf_catalogue import catalogue_file
 from roofline.hf_config import read_config
 
 _MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "n_predict", "num_mtp_layers")
-_ROTATED = ("quarot", "spinquant", "hadamard", "rotation", "flatquant", "ostquant")
+_ROTATED = ("quarot", "spinquant", "hadamard", "rotation", "rotated", "flatquant", "ostquant")
 _MTP_IN_CHECKPOINT = ("qwen3_next",)
 """Model types whose config names no MTP layer although every checkpoint has one."""
 
@@ -93,7 +94,8 @@ def facts_of(config: Mapping[str, Any], *, name: str, source: str) -> ModelFacts
 def rotation_in(text: str) -> str | None:
     """The rotation method that a name or a quantisation section speaks of."""
     lowered = text.lower()
-    return next((word for word in _ROTATED if word in lowered), None)
+    named = next((word for word in _ROTATED if word in lowered), None)
+    return named or ("rot" if re.search(r"(?<![a-z])rot(?![a-z])", lowered) else None)
 
 
 def _rotation(name: str, quantization: object) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from roofline.errors import InvalidInput
@@ -30,8 +31,8 @@ _BENCHMARKS = (
 _START = "`vllm serve`, `python -m sglang.launch_server`, `sglang serve`, `trtllm-serve` or `llama-server`"
 
 
-def read_command(command: str, *, folder: Path | None = None) -> Written:
-    """A serve line of any of the four engines.
+def read_command(command: str, *, folder: Path | None = None, prelude: Mapping[str, str] | None = None) -> Written:
+    """A serve line of any of the four engines, bare or inside `docker run`; `prelude` is what a script exported before.
 
     Raises
     ------
@@ -39,8 +40,8 @@ def read_command(command: str, *, folder: Path | None = None) -> Written:
         Another program, quotes left open, a value of the wrong kind, a YAML file that is not there.
     """
     words = shell_words(command, what="serve command")
-    environment = take_environment(words)
-    engine, rest = _launcher(words)
+    environment = {**(prelude or {}), **take_environment(words)}
+    engine, rest = _launcher(_inner_command(words), environment)
     match engine:
         case "vllm":
             return read_vllm(rest, environment)
@@ -60,12 +61,14 @@ def read_file(path: str) -> tuple[Written, tuple[str, ...]]:
         return read_yaml_text(text, name=file.name), ()
     joined = re.sub(r"\\\s*\r?\n", " ", text)
     lines = [re.sub(r"^\s*(\$ |exec |nohup )", "", line).strip() for line in joined.splitlines()]
-    serving = [line for line in lines if _is_serving(line)]
+    exported = {found[1]: found[2] for line in lines if (found := re.match(r"export (\w+)=(\S+)$", line))}
+    serving = [line for line in lines if not line.startswith("#") and _is_serving(line)]
     if len(serving) != 1:
         raise InvalidInput(
             f"{file.name} must hold exactly one serve command, found {len(serving)}; start it with {_START}"
         )
-    return read_command(serving[0], folder=file.parent), tuple(line for line in lines if is_benchmark(line))
+    written = read_command(serving[0], folder=file.parent, prelude=exported)
+    return written, tuple(line for line in lines if is_benchmark(line))
 
 
 def read_yaml_text(text: str, *, name: str) -> Written:
@@ -99,19 +102,55 @@ def read_text(file: Path) -> str:
 
 
 def _is_serving(line: str) -> bool:
-    words = line.split()
-    while words and (re.match(r"[A-Za-z_]\w*=", words[0]) or words[0] in ("env", "export")):
-        words.pop(0)
-    return any(re.match(rf"{pattern}(\s|$)", " ".join(words)) for _, pattern in _LAUNCHERS)
+    if re.match(r"(echo|printf|pip|pgrep|pkill|kill|tail|grep)\b", line):
+        return False
+    return any(re.search(rf"(^|[\s'\"]){pattern}(\s|$)", line) for _, pattern in _LAUNCHERS) or bool(
+        _image(line.split())
+    )
 
 
-def _launcher(words: list[str]) -> tuple[str, list[str]]:
+def _inner_command(words: list[str]) -> list[str]:
+    """The words of `bash -c '…'`, where a container or a shell is given the command as one word."""
+    for index, word in enumerate(words[:-1]):
+        if word in ("-c", "-lc") and " " in words[index + 1] and "sh" in words[index - 1]:
+            return shell_words(words[index + 1], what="the command given to the shell")
+    return words
+
+
+def _launcher(words: list[str], environment: dict[str, str]) -> tuple[str, list[str]]:
+    """The engine and the words after its launcher; assignments on the way (`docker run -e A=1`) are kept."""
+    for start in range(len(words)):
+        text = " ".join(words[start : start + 3])
+        for engine, pattern in _LAUNCHERS:
+            found = re.match(rf"{pattern}(\s|$)", text)
+            if found:
+                _keep_assignments(words[:start], environment)
+                return engine, words[start + len(found[0].split()) :]
+    image = _image(words)
+    if image is not None:
+        _keep_assignments(words[: image[1]], environment)
+        return image[0], words[image[1] + 1 :]
     text = " ".join(words[:3])
-    for engine, pattern in _LAUNCHERS:
-        found = re.match(rf"{pattern}(\s|$)", text)
-        if found:
-            return engine, words[len(found[0].split()) :]
     raise InvalidInput(f"serve command must start with {_START}, got {text or 'nothing'!r}; paste the whole line")
+
+
+def _image(words: list[str]) -> tuple[str, int] | None:
+    """The engine whose container image starts its server itself, and where the image stands."""
+    if not words or words[0] not in ("docker", "podman", "sudo"):
+        return None
+    for index, word in enumerate(words):
+        if re.match(r"\S*vllm(-[a-z]+)*/?\S*vllm-openai\S*", word):
+            return "vllm", index
+        if re.match(r"\S*llama\.cpp:\S*server\S*", word):
+            return "llamacpp", index
+    return None
+
+
+def _keep_assignments(words: list[str], environment: dict[str, str]) -> None:
+    for word in words:
+        name, equals, value = word.removeprefix("--env=").partition("=")
+        if equals and re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
+            environment.setdefault(name, value)
 
 
 def _trtllm(words: list[str], environment: dict[str, str], folder: Path | None) -> Written:

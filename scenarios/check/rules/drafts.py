@@ -15,6 +15,7 @@ from scenarios.imports.written import HIDDEN_STATE_METHODS
 PADDING_ROWS = 256
 """Tables are padded to multiples of at most 256 rows for tensor parallelism: a larger gap is another tokenizer."""
 LLAMACPP_ROWS = 128
+_NAMING_FLAGS = ("quantization", "served-model-name", "additional-config", "model-path", "model")
 
 
 @final
@@ -163,10 +164,13 @@ class SameBasis:
         written, target = setup.written, setup.target
         if written.method not in HIDDEN_STATE_METHODS:
             return
-        texts = [written.target or "", *(f"{name} {value}" for name, value in written.flags.items())]
+        given = {name: value for name, value in written.flags.items() if name in _NAMING_FLAGS}
+        texts = [written.target or "", *(f"{name} {value}" for name, value in given.items())]
         rotated = (target.rotated if target is not None else None) or rotation_in(" ".join(texts))
         fix = "use a head trained on the quantised target, or undo the rotation before it; else a draft model or ngram"
-        if rotated is not None:
+        if rotated is not None and rotation_in(written.draft or "") is not None:
+            yield self.topic.passes("target and head are both of the rotated kind, by their names", rotated)
+        elif rotated is not None:
             yield self.topic.warns(
                 f"the target is rotated ({rotated}); {written.method} reads its hidden states: acceptance can collapse",
                 "AL below 0.8 of the unquantised target's is to be expected",

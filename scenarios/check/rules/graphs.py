@@ -8,6 +8,7 @@ from typing import ClassVar, final
 
 from scenarios.check import sources
 from scenarios.check.finding import Finding, Topic
+from scenarios.check.rules.caps import attention_workers
 from scenarios.check.setup import Setup
 
 _GRID = (1, 2, 4, *range(8, 249, 8), *range(256, 1025, 16))
@@ -28,7 +29,7 @@ class CapturedGraphs:
 
     def findings(self, setup: Setup) -> Iterator[Finding]:
         """Warn where the full batch is larger than the largest graph."""
-        written, batch = setup.written, setup.batch
+        written, batch = setup.written, _batch_of_a_worker(setup)
         if not setup.speculates or written.verify_rows is None or written.eager or written.engine == "llamacpp":
             return
         width = written.verify_rows if written.graph_unit == "tokens" else 1
@@ -77,6 +78,11 @@ class EagerDrafting:
                 f"{passes - 1} draft passes a round, none captured",
                 "remove enforce_eager from the speculative config",
             )
+
+
+def _batch_of_a_worker(setup: Setup) -> int | None:
+    """Attention workers of SGLang capture and run their share of the batch each."""
+    return None if setup.batch is None else -(-setup.batch // attention_workers(setup))
 
 
 def _largest(setup: Setup, batch: int | None, width: int) -> tuple[int | None, str]:

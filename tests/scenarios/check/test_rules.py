@@ -285,7 +285,7 @@ def test_a_script_holds_a_serve_line_and_its_benchmark(tmp_path):
         ("rm -rf /", "must start with"),
         ("vllm serve m --speculative-config '{method: eagle}'", "JSON object"),
         ("vllm serve m --speculative-config '[1]'", "JSON object"),
-        ('vllm serve m --speculative-config \'{"method":"ngram"', "JSON object"),
+        ('vllm serve m --speculative-config \'{"method":"ngram"\'', "JSON object"),
         ("vllm serve 'm", "close the quotes"),
         ("vllm serve m --max-num-seqs many", "whole number"),
         ("vllm serve m --gpu-memory-utilization 1.5", "at most 1"),
@@ -348,3 +348,35 @@ def test_the_command_exits_by_the_worst_finding(capsys):
 def test_a_scenario_file_is_checked_like_a_serve_line(capsys):
     assert run(["check", "llama8b_h100_chat", "--brief"]) == 0
     assert "PASS" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "uv run " + eagle("-pp 2"),
+        "docker run --gpus all -e A=1 -p 8000:8000 vllm/vllm-openai:v0.15.0 --model "
+        + eagle("-pp 2")[len("vllm serve ") :],
+        "docker run --gpus all some/image bash -lc " + json.dumps(vllm(LLAMA, "-pp 2 --speculative-config.method mtp")),
+    ],
+)
+def test_serve_lines_are_found_behind_other_programs(line):
+    assert levels(ask(line, engine_version="0.15"), "pipeline parallelism") == ["stop"]
+
+
+def test_environment_is_read_from_containers_and_scripts(tmp_path):
+    line = "docker run -e VLLM_BATCH_INVARIANT=1 vllm/vllm-openai --model " + eagle()[len("vllm serve ") :]
+    assert levels(ask(line, exact=True), "reproducibility") == ["warn"]
+    script = written_to(tmp_path, f"export VLLM_BATCH_INVARIANT=1\n{eagle()}\n", "run.sh")
+    assert levels(ask(file=script, exact=True), "reproducibility") == ["warn"]
+
+
+def test_attention_workers_run_their_share_of_the_batch():
+    line = sglang(more="--tp 8 --dp 8 --enable-dp-attention --cuda-graph-max-bs 8 --max-running-requests ")
+    assert levels(ask(line + "64"), "captured graphs") == ["pass"]
+    assert levels(ask(line + "65"), "captured graphs") == ["warn"]
+
+
+def test_a_head_made_for_the_rotated_target_passes():
+    line = vllm("Qwen3-235B-A22B-w8a8-rot", "--quantization ascend", method="eagle3", model="EAGLE3-rotated",
+                num_speculative_tokens=3)  # fmt: skip
+    assert levels(ask(line), "basis of the hidden states") == ["pass"]
