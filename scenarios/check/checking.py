@@ -30,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     releases.SpeculativeKeys(),
     parallelism.PipelineStages(),
     parallelism.DraftTensorParallel(),
+    parallelism.HeadsDivide(),
     parallelism.AttentionData(),
     draft_length.DraftLength(),
     draft_length.MtpLayers(),

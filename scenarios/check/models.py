@@ -18,6 +18,10 @@ _MTP_IN_CHECKPOINT = ("qwen3_next",)
 """Model types whose config names no MTP layer although every checkpoint has one."""
 
 
+_FAMILIES = {"mixtral": "mistral", "codellama": "llama"}
+"""Model types that share another's tokenizer under a name of their own."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
     """Facts of one config. `source` is what to load for the arithmetic; None where the config does not say."""
@@ -28,6 +32,7 @@ class ModelFacts:
     vocab_size: int | None
     draft_vocab_size: int | None
     hidden_size: int | None
+    heads: int | None
     target_hidden_size: int | None
     max_context_tokens: int | None
     mtp_layers: int
@@ -37,6 +42,13 @@ class ModelFacts:
     rotated: str | None
     quantization: str | None
     special_ids: tuple[object, object]
+
+    @property
+    def family(self) -> str:
+        """The letters a model type begins with: qwen for qwen2 and qwen3_moe."""
+        found = re.match(r"[a-z]+", self.model_type)
+        letters = found[0] if found else ""
+        return _FAMILIES.get(letters, letters)
 
 
 def model_facts(name: str | None) -> ModelFacts | None:
@@ -79,6 +91,7 @@ def facts_of(config: Mapping[str, Any], *, name: str, source: str) -> ModelFacts
         vocab_size=_whole(text.get("vocab_size")),
         draft_vocab_size=_whole(config.get("draft_vocab_size")),
         hidden_size=_whole(text.get("hidden_size")),
+        heads=_whole(text.get("num_attention_heads")),
         target_hidden_size=_whole(config.get("target_hidden_size")),
         max_context_tokens=_whole(text.get("max_position_embeddings")),
         mtp_layers=mtp or (1 if model_type in _MTP_IN_CHECKPOINT else 0),

@@ -16,8 +16,8 @@ from scenarios.imports.written import Written
 
 _LAUNCHERS = (
     ("vllm", r"\S*vllm serve"),
-    ("vllm", r"\S*python[0-9.]* -m vllm\.entrypoints\.(openai\.)?api_server"),
-    ("sglang", r"\S*python[0-9.]* -m sglang\.launch_server"),
+    ("vllm", r"\S*python[0-9.]* (-[a-zA-Z]+ )*?-m vllm\.entrypoints\.(openai\.)?api_server"),
+    ("sglang", r"\S*python[0-9.]* (-[a-zA-Z]+ )*?-m sglang\.launch_server"),
     ("sglang", r"\S*sglang serve"),
     ("trtllm", r"\S*trtllm-serve( serve)?"),
     ("llamacpp", r"\S*llama-(server|cli|speculative|speculative-simple|parallel)(\.exe)?"),
@@ -120,7 +120,7 @@ def _inner_command(words: list[str]) -> list[str]:
 def _launcher(words: list[str], environment: dict[str, str]) -> tuple[str, list[str]]:
     """The engine and the words after its launcher; assignments on the way (`docker run -e A=1`) are kept."""
     for start in range(len(words)):
-        text = " ".join(words[start : start + 3])
+        text = " ".join(words[start : start + 6])
         for engine, pattern in _LAUNCHERS:
             found = re.match(rf"{pattern}(\s|$)", text)
             if found:

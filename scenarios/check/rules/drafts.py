@@ -53,6 +53,12 @@ class SameVocabulary:
                 number,
                 "measure the acceptance; a draft of the target's family has no ceiling",
             )
+        if gap == 0 and not _same_family(setup.target, setup.draft):
+            return topic.warns(
+                "sizes agree, but the models are of different families: the same id may be another token",
+                number,
+                "compare the two tokenizer.json files token by token before anything is measured",
+            )
         if gap == 0:
             return topic.passes("sizes agree (the tokens themselves were not compared)", number)
         if _padded(setup.target, setup.draft, gap):
@@ -186,9 +192,11 @@ class SameBasis:
 
 def _padded(target: ModelFacts | None, draft: ModelFacts | None, gap: int) -> bool:
     """Close in size and of the same family: padding. Special ids differ between base and chat models of a family."""
-    if target is None or draft is None or gap > PADDING_ROWS:
-        return False
-    return target.model_type.split("_")[0] == draft.model_type.split("_")[0]
+    return gap <= PADDING_ROWS and _same_family(target, draft)
+
+
+def _same_family(target: ModelFacts | None, draft: ModelFacts | None) -> bool:
+    return target is not None and draft is not None and target.family == draft.family
 
 
 def _bits(model: object) -> float:

@@ -99,6 +99,32 @@ class DraftTensorParallel:
 
 @final
 @dataclass(frozen=True, slots=True)
+class HeadsDivide:
+    """Tensor parallelism cuts whole attention heads; small drafts often have an odd number of them."""
+
+    topic: ClassVar[Topic] = Topic("attention heads", sources.VLLM_SPECULATIVE)
+
+    def findings(self, setup: Setup) -> Iterator[Finding]:
+        """Stop where a size does not divide the heads."""
+        written = setup.written
+        if written.engine == "llamacpp" or not setup.speculates:
+            return
+        workers = written.data if written.switch("enable-dp-attention") else 1
+        sizes = ((setup.target, written.tensor // workers or 1, "target"),
+                 (setup.draft, written.draft_tensor or written.tensor // workers or 1, "draft"))  # fmt: skip
+        for facts, size, role in sizes:
+            if facts is None or facts.heads is None or facts.heads % size == 0:
+                continue
+            fix = f"use {', '.join(str(n) for n in range(1, 9) if facts.heads % n == 0)} GPUs"
+            if role == "draft" and written.engine == "vllm":
+                fix = "draft_tensor_parallel_size 1"
+            yield self.topic.stops(
+                f"the {role}'s heads do not divide over its GPUs", f"{facts.heads} heads on {size}", fix
+            )
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class AttentionData:
     """SGLang's n-gram and standalone drafts do not run under attention data parallelism."""
 

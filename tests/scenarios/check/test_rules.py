@@ -72,6 +72,23 @@ def test_the_draft_runs_on_one_gpu_or_on_all(size, level):
     assert levels(ask(eagle("-tp 4", draft_tensor_parallel_size=size)), "draft tensor parallelism") == [level]
 
 
+@pytest.mark.parametrize(("size", "levels_"), [(1, []), (2, ["stop"])])
+def test_the_drafts_heads_must_divide_over_its_gpus(size, levels_, tmp_path):
+    draft = written_to(tmp_path, json.dumps({"model_type": "qwen2", "num_attention_heads": 7}), "draft.json")
+    line = vllm(
+        "m", "-tp 2", method="draft_model", model="d", num_speculative_tokens=3, draft_tensor_parallel_size=size
+    )
+    assert levels(ask(line, draft=str(draft)), "attention heads") == levels_
+
+
+@pytest.mark.parametrize(("family", "level"), [("mixtral", "pass"), ("llama", "warn")])
+def test_equal_sizes_of_different_families_are_doubted(family, level, tmp_path):
+    draft = written_to(tmp_path, json.dumps({"model_type": family, "vocab_size": 32000}), "draft.json")
+    model = written_to(tmp_path, json.dumps({"model_type": "mistral", "vocab_size": 32000}), "model.json")
+    line = vllm("m", method="draft_model", model="d", num_speculative_tokens=3)
+    assert levels(ask(line, model=str(model), draft=str(draft)), "vocabulary") == [level]
+
+
 def test_k_is_missing_only_where_no_config_names_it():
     line = vllm(LLAMA, method="eagle3", model="head")
     assert levels(ask(line), "number of drafts") == ["stop"]
@@ -354,6 +371,7 @@ def test_a_scenario_file_is_checked_like_a_serve_line(capsys):
     "line",
     [
         "uv run " + eagle("-pp 2"),
+        "python3.12 -u -m vllm.entrypoints.openai.api_server --model " + eagle("-pp 2")[len("vllm serve ") :],
         "docker run --gpus all -e A=1 -p 8000:8000 vllm/vllm-openai:v0.15.0 --model "
         + eagle("-pp 2")[len("vllm serve ") :],
         "docker run --gpus all some/image bash -lc " + json.dumps(vllm(LLAMA, "-pp 2 --speculative-config.method mtp")),
