@@ -36,7 +36,7 @@ def command() -> None:
 @click.option("--max-spec-factor", type=float, help="suffix: drafts per matched token. Default: 1.0.")
 @click.option("--min-token-prob", type=float, help="suffix: a proposal ends below it. Default: 0.1.")
 @click.option("--cached-requests", type=int, help="suffix: earlier responses kept. Default: 10000.")
-@click.option("--cached-tokens", type=int, help="suffix: their tokens, bounds memory. Default: 4000000.")
+@click.option("--cached-tokens", type=int, help="suffix: their tokens, bounds memory. Default: 2000000.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything counted as JSON, nothing else.")
 @click.option("--fragment", type=FILE, help="Write the [speculation] and [acceptance] tables of a scenario as TOML.")
 @click.option("--into", metavar="SCENARIO", help="Scenario or preset the measured tables are put into, for --out.")
@@ -131,7 +131,7 @@ def _matcher(options: dict[str, Any]) -> NgramMatcher | SuffixMatcher:
         max_spec_factor=_or(options["max_spec_factor"], 1.0),
         min_token_prob=_or(options["min_token_prob"], 0.1),
         max_cached_requests=_or(options["cached_requests"], 10_000),
-        max_cached_tokens=_or(options["cached_tokens"], 4_000_000),
+        max_cached_tokens=_or(options["cached_tokens"], 2_000_000),
     )
 
 

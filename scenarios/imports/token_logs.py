@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,13 +99,14 @@ class TokenLog:
 
     def _request(self, line: bytes, where: str) -> TokenRequest:
         item = _parsed(line, where)
-        prompt = self._tokens(item, PROMPT_KEYS, where)
-        response = self._tokens(item, RESPONSE_KEYS, where)
+        booleans = b"true" in line or b"false" in line  # they pass for whole numbers otherwise
+        prompt = self._tokens(item, PROMPT_KEYS, where, booleans)
+        response = self._tokens(item, RESPONSE_KEYS, where, booleans)
         if not len(response):
             raise InvalidInput(f"{where}: the response is empty; remove the line, nothing was decoded")
         return TokenRequest(prompt, response, self._class_id(item, where), self._turn(item, where))
 
-    def _tokens(self, item: dict[str, Any], keys: tuple[str, ...], where: str) -> NDArray[np.int32]:
+    def _tokens(self, item: dict[str, Any], keys: tuple[str, ...], where: str, booleans: bool) -> NDArray[np.int32]:
         key = next((key for key in keys if key in item), None)
         if key is None:
             raise InvalidInput(
@@ -119,10 +121,8 @@ class TokenLog:
                     "each byte as a token"
                 )
             return self.encoder.encode(value)
-        return _ids(value, f"{where}: {key!r}", MAX_TOKEN_ID + 1 if self.encoder is None else self._limit())
-
-    def _limit(self) -> int:
-        return self.encoder.vocabulary_tokens if self.encoder is not None else MAX_TOKEN_ID + 1
+        limit = MAX_TOKEN_ID + 1 if self.encoder is None else self.encoder.vocabulary_tokens
+        return _ids(value, f"{where}: {key!r}", limit, may_hold_booleans=booleans)
 
     def _class_id(self, item: dict[str, Any], where: str) -> int:
         name = str(item.get("class", "all"))
@@ -168,27 +168,33 @@ def _parsed(line: bytes, where: str) -> dict[str, Any]:
     return cast("dict[str, Any]", item)
 
 
-def _ids(value: object, what: str, limit: int) -> NDArray[np.int32]:
+def _ids(value: object, what: str, limit: int, *, may_hold_booleans: bool) -> NDArray[np.int32]:
     """Token ids of a list, checked."""
     if not isinstance(value, list):
         raise InvalidInput(f"{what} must be a list of token ids or a text, got {_short(value)}; correct the line")
     ids = cast("list[Any]", value)
-    if set(map(type, ids)) - {int}:
-        place = next(place for place, token in enumerate(ids) if type(token) is not int)
-        gap = ", a gap" if ids[place] is None else ""
-        raise InvalidInput(
-            f"{what}: entry {place} must be a token id, got {_short(ids[place])}{gap}; log every token as an id"
-        )
     try:
-        tokens = np.array(ids, dtype=np.int64)
-    except OverflowError:
-        tokens = np.array([-1], dtype=np.int64)  # one of them is out of any range; found below
+        tokens = np.frombuffer(array("q", ids), dtype=np.int64)
+    except (TypeError, OverflowError):
+        tokens = None
+    if tokens is None or (may_hold_booleans and bool in set(map(type, ids))):
+        _refuse_other_types(ids, what)
+        tokens = np.array([-1], dtype=np.int64)  # whole numbers, one of them out of any range: found below
     if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < limit:
         bad = next(token for token in ids if not 0 <= token < limit)
         raise InvalidInput(
             f"{what}: token ids must be in 0..{limit - 1}, got {_short(bad)}; give the ids of the target's tokenizer"
         )
     return tokens.astype(np.int32)
+
+
+def _refuse_other_types(ids: list[Any], what: str) -> None:
+    for place, token in enumerate(ids):
+        if type(token) is not int:
+            gap = ", a gap" if token is None else ""
+            raise InvalidInput(
+                f"{what}: entry {place} must be a token id, got {_short(token)}{gap}; log every token as an id"
+            )
 
 
 def _short(value: object) -> str:

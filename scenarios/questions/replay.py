@@ -19,7 +19,7 @@ class ReplayReport:
     """What a proposer would have done on a log, teacher-forced: every response is what the target emitted.
 
     `with_cache` also saw the responses of earlier requests in the log; None where the proposer keeps none.
-    `seconds` is the time of the replay, reading included.
+    `cut_requests` responses left the cache for lack of memory. `seconds` is the time of the replay, reading included.
     """
 
     matcher: NgramMatcher | SuffixMatcher
@@ -32,6 +32,7 @@ class ReplayReport:
     class_names: tuple[str, ...]
     without_cache: ReplayCounts
     with_cache: ReplayCounts | None
+    cut_requests: int
     seconds: float
 
     @property
@@ -74,6 +75,7 @@ def replay_log(log: TokenLog, matcher: NgramMatcher | SuffixMatcher, *, tokens_a
         class_names=tuple(log.class_names),
         without_cache=counts,
         with_cache=replay.counts_with_cache() if isinstance(replay, SuffixReplay) else None,
+        cut_requests=replay.cut_requests if isinstance(replay, SuffixReplay) else 0,
         seconds=time.perf_counter() - started_s,
     )
 

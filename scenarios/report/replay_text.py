@@ -30,6 +30,7 @@ def replay_lines(report: ReplayReport) -> list[str]:
         f"{report.prompt_tokens:,} prompt tokens ({report.tokens_are}), measured",
         f"  K = {best.draft_tokens}, {_settings(report)}",
         f"  replayed in {report.seconds:.2f} s: {log_tokens / report.seconds:,.0f} tokens/s",
+        *_cut_lines(report),
         "",
         *words.grid(list(_COLUMNS), rows, left=1),
         "",
@@ -60,6 +61,7 @@ def replay_json(report: ReplayReport) -> str:
             "response_tokens": report.response_tokens,
         },
         "replay_s": report.seconds,
+        "cut_requests": report.cut_requests,
         "without_cache": _counts_json(report, report.without_cache),
         "with_cache": None if report.with_cache is None else _counts_json(report, report.with_cache),
     }
@@ -160,6 +162,12 @@ def bank_lines(bank: AcceptanceBank) -> list[str]:
     ]
     title = f"{bank.name}: {len(bank.commits):,} rounds of K = {bank.draft_tokens}, measured"
     return [title, *words.grid(["category", "rounds", "AL", "p_i"], rows, left=1)]
+
+
+def _cut_lines(report: ReplayReport) -> list[str]:
+    if not report.cut_requests:
+        return []
+    return [f"  memory: {report.cut_requests:,} responses left the cache earlier than in the engine (--cached-tokens)"]
 
 
 def _settings(report: ReplayReport) -> str:

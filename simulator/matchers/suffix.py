@@ -31,6 +31,7 @@ from simulator.matchers.automaton import (
 from simulator.matchers.counts import ReplayCounts, replay_counts
 from simulator.matchers.ngram import check_draft_tokens
 from simulator.matchers.suffix_kernel import (
+    CUT,
     FIRST,
     LIVE,
     STORE_HEADS,
@@ -57,7 +58,7 @@ class SuffixMatcher:
     `max_depth`: match and drafts together are at most that long. `max_spec_factor`: drafts per matched token.
     `min_token_prob`: a proposal ends before its estimated probability falls below. `max_cached_requests`: responses of
     earlier requests that are kept, the oldest leaves first; 0 keeps none. `max_cached_tokens` bounds memory, which
-    the engine does not: about 60 bytes a token.
+    the engine does not: up to 300 bytes a token.
     """
 
     draft_tokens: int
@@ -65,7 +66,7 @@ class SuffixMatcher:
     max_spec_factor: float = 1.0
     min_token_prob: float = 0.1
     max_cached_requests: int = 10_000
-    max_cached_tokens: int = 4_000_000
+    max_cached_tokens: int = 2_000_000
 
     def __post_init__(self) -> None:
         """Refuse settings that mean nothing."""
@@ -152,6 +153,11 @@ class SuffixReplay:
         return int(heads[USED] - self._store.borders[heads[FIRST]])
 
     @property
+    def cut_requests(self) -> int:
+        """Responses that left the cache because of `max_cached_tokens`, so before the engine would drop them."""
+        return int(self._store.heads[CUT])
+
+    @property
     def memory_bytes(self) -> int:
         """Of all arrays, touched or not."""
         arrays = (*self._own, *self._cached, *self._store, *self._alone, *self._together)
@@ -167,7 +173,7 @@ class SuffixReplay:
         tokens[:kept] = self._store.tokens[int(heads[USED]) - kept : int(heads[USED])]
         borders = np.zeros(live + batch.requests + 2, dtype=np.int64)
         borders[: live + 1] = self._store.borders[first : first + live + 1] - self._store.borders[first]
-        self._store = Store(tokens, borders, np.array([0, live, kept], dtype=np.int64))
+        self._store = Store(tokens, borders, np.array([0, live, kept, heads[CUT]], dtype=np.int64))
         used, coming = int(self._cached.heads[CLOCK]), batch.response_tokens + batch.requests
         if used > 2 * kept + coming:
             self._cached = _automaton(kept + live + 2 * coming)

@@ -32,13 +32,13 @@ from simulator.matchers.automaton import (
 from simulator.matchers.tally import Tally, accepted_of, count_round
 from simulator.matchers.token_batch import BatchArrays
 
-FIRST, LIVE, USED = 0, 1, 2
-STORE_HEADS = 3
+FIRST, LIVE, USED, CUT = 0, 1, 2, 3
+STORE_HEADS = 4
 SLACK = 1e-9  # far above the rounding of a sum of probabilities, far below their differences
 
 
 class Store(NamedTuple):
-    """Responses of earlier requests, oldest first: tokens `(T,)`, borders `(S + 1,)`, (first, number, tokens used)."""
+    """Responses of earlier requests, oldest first: tokens `(T,)`, borders `(S + 1,)`, and scalars."""
 
     tokens: NDArray[np.int32]
     borders: NDArray[np.int64]
@@ -190,6 +190,8 @@ def _make_room(cached, store, rules, tokens):
         kept = heads[USED] - store.borders[heads[FIRST]]
         if heads[LIVE] < rules.max_cached_requests and kept + tokens <= rules.max_cached_tokens:
             break
+        if heads[LIVE] < rules.max_cached_requests:
+            heads[CUT] += 1
         first, last = store.borders[heads[FIRST]], store.borders[heads[FIRST] + 1]
         forget(cached, store.tokens, first, last, rules.depth)
         heads[FIRST] += 1

@@ -120,6 +120,8 @@ def test_an_earlier_response_helps_only_with_the_cache_and_only_while_it_is_kept
     assert kept.counts().overall.accepted_tokens == 0
     assert kept.counts_with_cache().overall.accepted_tokens == 1 + 3 + 4 * 4 + 3
     assert gone.counts_with_cache().overall.accepted_tokens == 0
+    assert (kept.cut_requests, gone.cut_requests) == (0, 0)
+    assert replayed(SuffixReplay(SuffixMatcher(4, max_cached_tokens=60)), log).cut_requests == 1
     assert off.counts_with_cache() is None
 
 
