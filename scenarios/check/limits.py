@@ -12,6 +12,7 @@ from scenarios.check import sources
 from scenarios.check.checking import CheckReport
 from scenarios.check.finding import Finding, Level, Topic
 from scenarios.check.rules.measuring import alpha_of, batch_invariant
+from scenarios.check.rules.schedules import batch_rows
 from scenarios.check.setup import Setup
 from scenarios.files import scenario_from_dict
 from scenarios.loads import LoadPoint, load_points, own_load, workload_at
@@ -50,6 +51,10 @@ def with_limits(report: CheckReport, setup: Setup, table: Mapping[str, Any], *, 
     InvalidInput
         The scenario is incomplete: no GPU, no workload, no speculation.
     """
+    if not setup.speculates:
+        raise InvalidInput(
+            "--simulate compares two ways of serving, but nothing is drafted; configure speculation first"
+        )
     scenario = scenario_from_dict(scenario_table_of(setup, table), origin=origin)
     seven: tuple[Finding, ...]
     try:
@@ -108,6 +113,7 @@ def scenario_table_of(setup: Setup, table: Mapping[str, Any]) -> dict[str, Any]:
     speculation: dict[str, Any] = {
         "method": written.method or "none",
         "draft_tokens": written.draft_tokens,
+        "draft_tokens_by_batch": batch_rows(written.speculative.get("num_speculative_tokens_per_batch_size")) or None,
         "draft": None if written.method == "mtp" else setup.draft.source if setup.draft else written.draft,
     }
     target = {"model": setup.target.source if setup.target else written.target, "quantization": written.quantization}

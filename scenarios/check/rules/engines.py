@@ -34,6 +34,12 @@ class TrtllmTree:
                     "drop max_total_draft_tokens, or ask for a tree",
                 )
             return
+        if written.method != "eagle3":
+            yield self.topic.stops(
+                "only Eagle3 drafts trees; matching and MTP draft chains",
+                f"{written.method_text}",
+                "drop use_dynamic_tree",
+            )
         if config.get("eagle_choices"):
             yield self.topic.stops("a dynamic and a static tree exclude each other", "both given", "drop eagle_choices")
         most = None if k is None else k * written.top_k

@@ -97,6 +97,18 @@ def test_without_an_acceptance_the_length_needed_is_named():
     assert "needed" in found["2"].number
 
 
+def test_a_schedule_by_batch_is_simulated_as_written():
+    off_above_8 = vllm("meta-llama/Llama-3.1-8B-Instruct", method="eagle3", model="head", num_speculative_tokens=3,
+                       num_speculative_tokens_per_batch_size=[[1, 8, 3], [9, 1024, 0]])  # fmt: skip
+    scheduled, fixed = (seven(line, length="1.7@3", concurrency=256)["1"].number for line in (off_above_8, eagle()))
+    assert float(scheduled.split("S(TPOT) ")[1][:4]) > float(fixed.split("S(TPOT) ")[1][:4]) + 0.1
+
+
+def test_there_is_nothing_to_simulate_without_speculation():
+    with pytest.raises(InvalidInput, match="nothing is drafted"):
+        seven("vllm serve meta-llama/Llama-3.1-8B-Instruct", draft=None, concurrency=4)
+
+
 def test_an_incomplete_scenario_is_refused():
     table = {"schema_version": 1, "serve": eagle(), "speculation": {"draft": HEAD}}
     setup = read_setup(table, CheckOptions())

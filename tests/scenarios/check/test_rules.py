@@ -263,6 +263,11 @@ def test_tensorrt_llm_sections(extra, rule, level, tmp_path):
     assert levels(report, rule) == [level]
 
 
+def test_only_eagle3_drafts_trees(tmp_path):
+    text = "speculative_config:\n  decoding_type: NGram\n  max_draft_len: 3\n  use_dynamic_tree: true\n"
+    assert levels(ask(file=written_to(tmp_path, text)), "dynamic tree") == ["stop"]
+
+
 def test_tensorrt_llm_reads_the_yaml_its_command_names(tmp_path):
     written_to(
         tmp_path, "speculative_config:\n  decoding_type: MTP\n  max_draft_len: 3\n  num_nextn_predict_layers: 1\n"
