@@ -403,3 +403,32 @@ def test_a_head_made_for_the_rotated_target_passes():
     line = vllm("Qwen3-235B-A22B-w8a8-rot", "--quantization ascend", method="eagle3", model="EAGLE3-rotated",
                 num_speculative_tokens=3)  # fmt: skip
     assert levels(ask(line), "basis of the hidden states") == ["pass"]
+
+
+@pytest.mark.parametrize(("sequences", "found"), [(512, []), (513, ["warn"])])
+def test_a_block_drafters_lookahead_caps_the_active_sequences(sequences, found):
+    line = vllm(LLAMA, f"--max-num-seqs {sequences} --max-num-batched-tokens 8192", method="dflash", model="d",
+                num_speculative_tokens=15)  # fmt: skip
+    assert levels(ask(line), "active sequences") == found
+
+
+@pytest.mark.parametrize(("k", "level"), [(16, "pass"), (17, "warn")])
+def test_a_block_drafter_drafts_at_most_its_block(k, level, tmp_path):
+    draft = written_to(tmp_path, json.dumps({"model_type": "qwen3", "block_size": 16}), "draft.json")
+    line = vllm(LLAMA, method="dflash", model="d", num_speculative_tokens=k)
+    assert levels(ask(line, draft=str(draft)), "block size") == [level]
+
+
+@pytest.mark.parametrize(("output_tokens", "level"), [(4, "warn"), (5, "pass")])
+def test_outputs_of_one_round_are_not_worth_drafting(output_tokens, level):
+    report = ask(eagle(), kind="closed", concurrency=4, input_tokens=100, output_tokens=output_tokens)
+    assert levels(report, "short outputs") == [level]
+
+
+def test_notes_on_what_only_a_run_shows(tmp_path):
+    many = vllm("deepseek-ai/DeepSeek-V3", method="mtp", num_speculative_tokens=8)
+    assert levels(ask(many), "prefix caching and MTP") == ["pass"]
+    matching = "speculative_config:\n  decoding_type: NGram\n  max_draft_len: 3\n"
+    assert levels(ask(file=written_to(tmp_path, matching)), "overlap scheduler") == ["pass"]
+    beams = written_to(tmp_path, matching + "max_beam_width: 4\n")
+    assert levels(ask(file=beams), "overlap scheduler") == ["stop", "pass"]
