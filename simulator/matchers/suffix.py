@@ -109,8 +109,8 @@ class SuffixReplay:
             max_cached_requests=matcher.max_cached_requests,
             max_cached_tokens=matcher.max_cached_tokens,
         )
-        self._own = _automaton(16)
-        self._cached = _automaton(16)
+        self._own = empty_automaton(16)
+        self._cached = empty_automaton(16)
         self._store = Store(
             np.zeros(16, dtype=np.int32), np.zeros(16, dtype=np.int64), np.zeros(STORE_HEADS, dtype=np.int64)
         )
@@ -123,7 +123,7 @@ class SuffixReplay:
         self._alone, self._together = grown_tally(self._alone, classes), grown_tally(self._together, classes)
         longest = int(np.diff(batch.start).max(initial=0))
         if STATES_PER_TOKEN * longest + 2 > len(self._own.states):
-            self._own = _automaton(2 * longest)
+            self._own = empty_automaton(2 * longest)
         self._make_room(batch)
         room = np.zeros((3, self._matcher.draft_tokens), dtype=np.int64)
         drafts = Drafts(room[0], room[1], room[2])
@@ -176,7 +176,7 @@ class SuffixReplay:
         self._store = Store(tokens, borders, np.array([0, live, kept, heads[CUT]], dtype=np.int64))
         used, coming = int(self._cached.heads[CLOCK]), batch.response_tokens + batch.requests
         if used > 2 * kept + coming:
-            self._cached = _automaton(kept + live + 2 * coming)
+            self._cached = empty_automaton(kept + live + 2 * coming)
             rebuild(self._cached, self._store, self._rules.depth, kept + live + 2 * coming)
         elif not _has_room(self._cached, coming):
             self._cached = _grown(self._cached, used // 2 + coming)
@@ -192,7 +192,7 @@ def _has_room(automaton: Automaton, tokens: int) -> bool:
     )
 
 
-def _automaton(tokens: int) -> Automaton:
+def empty_automaton(tokens: int) -> Automaton:
     """An empty automaton with room for that many tokens."""
     automaton = Automaton(
         states=_rows(STATES_PER_TOKEN * tokens + 2, STATE_COLUMNS),

@@ -5,6 +5,9 @@ from hypothesis import strategies as st
 
 from roofline.errors import InvalidInput
 from simulator.matchers import NgramMatcher, NgramReplay, SuffixMatcher, SuffixReplay, TokenRequest, batch_of
+from simulator.matchers.automaton import EDGES_USED, STATES_USED
+from simulator.matchers.suffix import empty_automaton
+from simulator.matchers.suffix_kernel import Store, rebuild
 from simulator.matchers.token_batch import MAX_TOKEN_ID
 from tests.simulator.naive_matchers import NaiveSuffixDecoding, ngram_drafts, replay_rounds
 
@@ -162,6 +165,19 @@ def test_memory_follows_the_limit_of_the_cache_and_not_the_log():
         sizes.append(replay.memory_bytes)
         assert replay.cached_tokens <= 2_000
     assert max(sizes[60:]) <= 1.05 * max(sizes[:60])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=60), min_size=1, max_size=6))
+def test_the_automaton_stays_within_the_room_it_was_given(texts):
+    tokens = np.concatenate([np.array(text, dtype=np.int32) for text in texts])
+    borders = np.cumsum([0, *map(len, texts)]).astype(np.int64)
+    room = len(tokens) + len(texts)
+    automaton = empty_automaton(room)
+    rebuild(automaton, Store(tokens, borders, np.array([0, len(texts), len(tokens), 0])), 24, room)
+    assert automaton.heads[STATES_USED] <= len(automaton.states)
+    assert automaton.heads[EDGES_USED] <= len(automaton.edges)
+    assert automaton.heads[EDGES_USED] < len(automaton.slots) // 2 + 2
 
 
 def test_conditional_acceptance_counts_only_positions_that_were_drafted():
