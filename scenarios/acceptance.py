@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from scenarios.loads import kinds
 from scenarios.schema import AcceptanceGiven, Scenario
 from scenarios.task_presets import task_spread
 from simulator.acceptance import Acceptance, IidAcceptance, LengthAcceptance, PerPositionAcceptance
+from simulator.varied_acceptance import BetaSpread, ContextDecay, VariedAcceptance, with_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class AcceptanceCase:
     @property
     def known_draft_tokens(self) -> int | None:
         """The largest K this acceptance says something about; None is any."""
-        lengths = [len(model.unconditional) for model in self.models if isinstance(model, PerPositionAcceptance)]
+        means = [model.mean if isinstance(model, VariedAcceptance) else model for model in self.models]
+        lengths = [len(model.unconditional) for model in means if isinstance(model, PerPositionAcceptance)]
         return min(lengths, default=None)
 
 
@@ -73,6 +75,22 @@ def acceptance_cases(scenario: Scenario, draft_tokens: int) -> tuple[AcceptanceC
 
 
 def _model(given: AcceptanceGiven, draft_tokens: int) -> Acceptance:
+    """What the section says, with what varies around it; a given length holds after the spread."""
+    spread = None
+    if given.spread_concentration is not None:
+        spread = BetaSpread(given.spread_concentration, given.spread_over)
+    decay = ContextDecay(given.by_context) if given.by_context else None
+    mean = _mean(given, draft_tokens)
+    varied = VariedAcceptance(mean, spread, decay, given.sibling_fractions, given.factor)
+    if varied == VariedAcceptance(mean):
+        return mean
+    if isinstance(mean, LengthAcceptance) and spread is not None:
+        around = VariedAcceptance(mean, spread)
+        return replace(varied, mean=IidAcceptance(with_length(around, mean.length, mean.at_draft_tokens)))
+    return varied
+
+
+def _mean(given: AcceptanceGiven, draft_tokens: int) -> Acceptance:
     if given.length is not None:
         length, at_draft_tokens = notation.acceptance_length_at(given.length)
         return LengthAcceptance(length=length, at_draft_tokens=at_draft_tokens)

@@ -19,10 +19,11 @@ from scenarios.acceptance import AcceptanceCase, acceptance_cases
 from scenarios.files import looks_like_path
 from scenarios.imports.traces import Trace
 from scenarios.loads import read_scenario_trace
-from scenarios.schema import CATALOGUE, HEAD_METHODS, MATCHING_METHODS, Drafting, Scenario
+from scenarios.proposing import largest_draft, medusa_head, policy_of, proposer_of, tree_nodes
+from scenarios.schema import CATALOGUE, HEAD_METHODS, MATCHING_METHODS, Scenario
 from simulator.limits import EngineLimits
-from simulator.policy import DraftByBatch, DraftPolicy, FixedDraft
-from simulator.proposers import DraftModelProposer, HeadProposer, NgramProposer, NoProposer, Proposer
+from simulator.policy import DraftPolicy, FixedDraft
+from simulator.proposers import NoProposer, Proposer
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Arm:
     proposer: Proposer
     policy: DraftPolicy
     memory: MemoryAccount
+    switch_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ class _Shape:
             calibration=calibration,
             parallel=self.parallel,
             graph_tokens=() if options.enforce_eager else self.engine.graph_tokens(self.gpu, **sizes),
+            routing_skew=self.scenario.hardware.routing_skew,
             draft_graph_tokens=() if draft_eager else self.engine.draft_graph_tokens(self.gpu, **sizes),
         )
 
@@ -171,7 +174,7 @@ class _Shape:
             size=TableSize(
                 max_tokens=self.max_batched_tokens,
                 max_sequences=sequences,
-                max_draft_tokens=max(draft_tokens, run.max_draft_tokens) if draft_tokens else 0,
+                max_draft_tokens=largest_draft(speculation, draft_tokens, advised=run.max_draft_tokens),
             ),
             draft=draft,
             work=proposer.work,
@@ -183,6 +186,7 @@ class _Shape:
             proposer=proposer,
             policy=policy_of(speculation, draft_tokens) if draft_tokens else FixedDraft(0),
             memory=memory,
+            switch_s=speculation.control.switch_s if draft_tokens and speculation.control else 0.0,
         )
 
     @property
@@ -208,28 +212,13 @@ class _Shape:
         )
 
 
-def proposer_of(speculation: Drafting) -> Proposer:
-    """The simulator's proposer of a method."""
-    if speculation.method in HEAD_METHODS:
-        return HeadProposer()
-    fraction = speculation.proposal_fraction
-    if speculation.method in MATCHING_METHODS:
-        return NgramProposer(match_fraction=1.0 if fraction is None else fraction)
-    return DraftModelProposer() if speculation.method == "draft_model" else NoProposer()
-
-
-def policy_of(speculation: Drafting, draft_tokens: int) -> DraftPolicy:
-    """Fixed K, or the schedule by batch size."""
-    if speculation.draft_tokens_by_batch:
-        return DraftByBatch(ranges=speculation.draft_tokens_by_batch)
-    return FixedDraft(draft_tokens)
-
-
 def _draft(scenario: Scenario, target: Model) -> Model | None:
     speculation = scenario.speculation
     if speculation.method in ("none", *MATCHING_METHODS):
         return None
     source = speculation.draft
+    if speculation.method == "medusa":
+        return medusa_head(target, held=proposer_of(speculation).work.heads(_draft_tokens(scenario, target)))
     if source is None or (speculation.method == "mtp" and source == scenario.target.model):
         return mtp_head(target)
     return load_model(
@@ -247,6 +236,9 @@ def _draft_tokens(scenario: Scenario, target: Model) -> int:
     speculation = scenario.speculation
     if speculation.method == "none":
         return 0
+    nodes = tree_nodes(speculation)
+    if nodes is not None:
+        return nodes
     own = sum(layer.count for layer in target.mtp_layers)
     if speculation.draft_tokens is None and own < 1:
         raise InvalidInput(

@@ -6,7 +6,6 @@ One class a TOML table; all frozen, unknown keys refused. `specdec schema` print
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
@@ -22,12 +21,19 @@ from pydantic import (
 from roofline.errors import InvalidInput
 from roofline.specs import Frozen
 from scenarios import notation
+from scenarios.drafting import (
+    HEAD_METHODS,
+    MATCHING_METHODS,
+    PARALLEL_METHODS,
+    AcceptanceGiven,
+    Drafting,
+    Fraction,
+    Method,
+)
+
+__all__ = ["HEAD_METHODS", "MATCHING_METHODS", "PARALLEL_METHODS", "Method", "Scenario", "merge"]
 
 SCHEMA_VERSION = 1
-Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-Method = Literal["none", "draft_model", "eagle", "eagle3", "mtp", "ngram", "suffix"]
-HEAD_METHODS = ("eagle", "eagle3", "mtp")
-MATCHING_METHODS = ("ngram", "suffix")
 
 
 class TargetModel(Frozen):
@@ -54,6 +60,9 @@ class Hardware(Frozen):
     calibration: str | None = Field(
         default=None, description="path of a calibration file; none: shipped for the GPU and engine, else catalogue"
     )
+    routing_skew: NonNegativeFloat = Field(
+        default=0.0, description="MoE: 0 routes tokens to experts evenly; larger: fewer experts are touched"
+    )
     outside_domain: Literal["refuse", "clip"] = "refuse"
 
 
@@ -71,94 +80,6 @@ class Engine(Frozen):
     long_prefill_threshold_tokens: NonNegativeInt = 0
     enforce_eager: bool = False
     draft_enforce_eager: bool | None = Field(default=None, description="none: as the target")
-
-
-class Drafting(Frozen):
-    """How drafts are made. `draft_tokens_by_batch` rows are (first batch, last batch, K), ends included."""
-
-    method: Method = "none"
-    draft: str | None = Field(default=None, description="catalogue name or config.json of the head or draft model")
-    draft_tokens: PositiveInt | None = Field(default=None, description="K, drafts per sequence per round")
-    draft_tokens_by_batch: tuple[tuple[PositiveInt, PositiveInt, NonNegativeInt], ...] = ()
-    draft_quantization: str | None = None
-    proposal_fraction: Fraction | None = Field(
-        default=None, description="n-gram and suffix: share of rounds in which a match is found"
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Drafting:
-        if self.method == "none":
-            if self.draft or self.draft_tokens or self.draft_tokens_by_batch:
-                raise InvalidInput(
-                    "speculation.method is 'none' although a draft or a K is given; name the method (eagle3, "
-                    "draft_model, mtp, ngram, …) or remove the other keys"
-                )
-            return self
-        if self.draft_tokens is None and self.method != "mtp":
-            raise InvalidInput(
-                f"speculation.draft_tokens (K) is missing for method {self.method!r}; give the number of "
-                "drafts, e.g. draft_tokens = 3"
-            )
-        if self.method in MATCHING_METHODS and self.draft is not None:
-            raise InvalidInput(
-                f"speculation.draft is given although method {self.method!r} runs no draft model; remove one of them"
-            )
-        if self.method in ("draft_model", "eagle", "eagle3") and self.draft is None:
-            raise InvalidInput(
-                f"speculation.draft is missing for method {self.method!r}; give the draft's config.json with "
-                "--draft-config FILE or a name from `specdec list models`"
-            )
-        self._check_ranges()
-        return self
-
-    def _check_ranges(self) -> None:
-        expected = 1
-        for first, last, draft_tokens in self.draft_tokens_by_batch:
-            row = [first, last, draft_tokens]
-            if expected == 1 and first != 1:
-                raise InvalidInput(f"speculation.draft_tokens_by_batch must start at batch 1, got {row}; start it at 1")
-            if first < expected or last < first:
-                raise InvalidInput(
-                    f"speculation.draft_tokens_by_batch rows must rise without overlap, got {row} after "
-                    "batch "
-                    f"{expected - 1}; write inclusive (first, last, K) rows in order"
-                )
-            if self.draft_tokens is not None and draft_tokens > self.draft_tokens:
-                raise InvalidInput(
-                    f"speculation.draft_tokens_by_batch asks K = {draft_tokens} above draft_tokens = "
-                    f"{self.draft_tokens}; raise draft_tokens or lower the row"
-                )
-            expected = last + 1
-
-
-class AcceptanceGiven(Frozen):
-    """How many drafts are accepted; exactly one key. `per_position` is unconditional (as engines)."""
-
-    length: str | None = Field(default=None, description="acceptance length, bonus included, at a K: '2.4@3'")
-    alpha: Fraction | None = Field(default=None, description="i.i.d. conditional acceptance of one draft")
-    per_position: tuple[Fraction, ...] | None = Field(default=None, min_length=1)
-    task: str | None = Field(default=None, description="a published preset (assumed), see `specdec list presets`")
-    synthetic: bool = Field(default=False, description="per_position replays an engine's synthetic acceptance")
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> AcceptanceGiven:
-        given = [name for name in ("length", "alpha", "per_position", "task") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise InvalidInput(
-                f"acceptance must be given in exactly one way (length, alpha, per_position or task), got "
-                f"{' and '.join(given) or 'none'}; keep one"
-            )
-        if self.length is not None:
-            notation.acceptance_length_at(self.length)
-        shares = self.per_position or ()
-        for position, (before, after) in enumerate(pairwise(shares), start=2):
-            if after > before:
-                raise InvalidInput(
-                    f"acceptance.per_position must not rise (unconditional shares), got {after:g} at "
-                    "position "
-                    f"{position} after {before:g}; if these are conditional, multiply them up first"
-                )
-        return self
 
 
 class Lengths(Frozen):
@@ -344,7 +265,7 @@ class Scenario(Frozen):
     def _check_proposal_fraction(self) -> None:
         method, fraction = self.speculation.method, self.speculation.proposal_fraction
         by_task = self.acceptance is not None and self.acceptance.task is not None
-        if method in MATCHING_METHODS and fraction is None and not by_task:
+        if method in MATCHING_METHODS and fraction is None and not by_task and not self.speculation.proposal_fractions:
             raise InvalidInput(
                 f"speculation.proposal_fraction is missing for method {method!r}; give the share of rounds "
                 "in which a "

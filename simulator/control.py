@@ -15,6 +15,9 @@ STATIC, OPTIMAL, BUDGET, CLOSED_LOOP = 0, 1, 2, 3
 UP, DOWN, CEILING, WEIGHT, INTERVAL, WARMUP = 0, 1, 2, 3, 4, 5
 """Columns of `Plan.slot_rule`."""
 
+MEMORY = 1.0 / 64.0
+"""Weight of the last step in what a controller remembers."""
+
 _LEVEL_SALT = np.uint64(0x5851F42D4C957F2D)
 _LUCK_BITS = np.uint64(LUCK_BITS)
 
@@ -45,18 +48,15 @@ def choose_draft_tokens(batch, costs, plan, state, step, scheduled):
 
 @compiled
 def _best_draft_tokens(batch, costs, plan, state, step, scheduled):
-    """Argmax of emitted tokens per second of a steady round, as the cost table knows it.
+    """K with the most emitted tokens per second, as the cost table knows it, 0 included.
 
-    Prompts in the step are taken to go on while any wait; the present K stays unless another gains more than
-    `plan.least_gain_fraction`.
+    With a verification budget only all or nothing is drafted. The present K stays unless another is better by more
+    than `plan.least_gain_fraction`.
     """
-    tokens, decoding, prefilling, emitting, drafts = step
+    _remember_prompts(batch, state, step)
+    emitting = step[3]
     if emitting == 0:
         return state.draft_tokens if state.draft_tokens >= 0 else plan.draft_by_batch[scheduled]
-    prompt_tokens = tokens - decoding - drafts
-    waiting = state.next_arrival - state.refused - state.finished - state.running
-    if waiting <= 0 and decoding + prefilling == emitting:
-        prompt_tokens = 0
     largest = len(plan.verify_rows) - 1
     best, best_per_s, present_per_s = 0, 0.0, 0.0
     for draft_tokens in range(largest + 1):
@@ -64,20 +64,52 @@ def _best_draft_tokens(batch, costs, plan, state, step, scheduled):
             continue
         if plan.control == BUDGET and draft_tokens == largest:
             round_rows(batch, plan, state.running)
-            per_s = _budget(batch, costs, plan, state, emitting, prompt_tokens)
+            per_s = _budget(batch, costs, plan, state, emitting)
         else:
             rows = int(emitting * plan.verify_rows[draft_tokens] + 0.5)
             if draft_tokens > 0 and rows > plan.max_batched_tokens:
                 break
             gain = _gain_tokens(batch, plan, state.running, emitting, draft_tokens)
-            per_s = gain / _steady_s(batch.sums[2], costs, plan, emitting, rows, prompt_tokens, draft_tokens)
+            per_s = _tokens_per_s(gain, batch.sums[2], costs, plan, state, emitting, rows, draft_tokens)
         if per_s > best_per_s:
             best, best_per_s = draft_tokens, per_s
         if draft_tokens == state.draft_tokens:
             present_per_s = per_s
-    if state.draft_tokens >= 0 and best_per_s <= present_per_s * (1.0 + plan.least_gain_fraction):
+    if present_per_s > 0.0 and best_per_s <= present_per_s * (1.0 + plan.least_gain_fraction):
         return state.draft_tokens
     return best
+
+
+@compiled
+def _remember_prompts(batch, state, step):
+    """Moving averages of the last steps: share with prompts, their tokens, tokens emitted."""
+    tokens, decoding, prefilling, emitting, drafts = step
+    emitted = emitting
+    for place in range(state.running):
+        if batch.scheduled[place] > 0:
+            emitted += batch.agreed[place]
+    weight = max(1.0 / (1.0 + state.steps), MEMORY)
+    state.prompt_steps += weight * (min(prefilling, 1) - state.prompt_steps)
+    state.emitted_per_step += weight * (emitted - state.emitted_per_step)
+    if prefilling > 0:
+        prompt_tokens = tokens - decoding - drafts
+        if state.prompt_tokens == 0.0:
+            state.prompt_tokens = prompt_tokens
+        state.prompt_tokens += max(weight, 4.0 * MEMORY) * (prompt_tokens - state.prompt_tokens)
+
+
+@compiled
+def _tokens_per_s(gain, read, costs, plan, state, sequences, rows, draft_tokens):
+    """One over the seconds of a token: a round of decodes alone, and what its rows add to steps that hold prompts.
+
+    Prompts take their steps whatever K is; each emitted token comes with `prompt_steps / emitted_per_step` of them.
+    """
+    alone_s = _steady_s(read, costs, plan, sequences, rows, 0, draft_tokens)
+    token_s = alone_s / gain
+    if state.prompt_steps > 0.0 and state.emitted_per_step > 0.0:
+        shared_s = _steady_s(read, costs, plan, sequences, rows, int(state.prompt_tokens), draft_tokens)
+        token_s += state.prompt_steps / state.emitted_per_step * (shared_s - alone_s)
+    return 1.0 / token_s
 
 
 @compiled
@@ -125,7 +157,7 @@ def _steady_s(read, costs, plan, sequences, rows, prompt_tokens, draft_tokens):
 
 
 @compiled
-def _budget(batch, costs, plan, state, sequences, prompt_tokens):
+def _budget(batch, costs, plan, state, sequences):
     """Best tokens per second over verification budgets; the drafts likely enough to keep: `state.least_survival`.
 
     All drafts of all sequences sorted by their chance to be emitted (in bins); the best prefix is verified.
@@ -137,7 +169,7 @@ def _budget(batch, costs, plan, state, sequences, prompt_tokens):
             for draft in range(largest):
                 batch.bins[int(plan.survival[batch.row_now[place], draft] * SURVIVAL_BINS)] += 1
     gain, rows = float(sequences), sequences
-    best_per_s = gain / _steady_s(batch.sums[2], costs, plan, sequences, rows, prompt_tokens, largest)
+    best_per_s = _tokens_per_s(gain, batch.sums[2], costs, plan, state, sequences, rows, largest)
     state.least_survival = SURVIVAL_BINS + 1
     for index in range(SURVIVAL_BINS, -1, -1):
         if batch.bins[index] == 0:
@@ -146,7 +178,7 @@ def _budget(batch, costs, plan, state, sequences, prompt_tokens):
         gain += batch.bins[index] * min((index + 0.5) / SURVIVAL_BINS, 1.0)
         if rows > plan.max_batched_tokens:
             break
-        per_s = gain / _steady_s(batch.sums[2], costs, plan, sequences, rows, prompt_tokens, largest)
+        per_s = _tokens_per_s(gain, batch.sums[2], costs, plan, state, sequences, rows, largest)
         if per_s > best_per_s:
             best_per_s, state.least_survival = per_s, index
     return best_per_s

@@ -43,6 +43,9 @@ STATE_DTYPE = np.dtype(
         ("flops", "f8"),
         ("step_tokens", "i8"),
         ("draft_tokens", "i8"),  # K of the last step
+        ("prompt_steps", "f8"),  # moving averages of a controller: share of steps with prompts,
+        ("prompt_tokens", "f8"),  # prompt tokens in those,
+        ("emitted_per_step", "f8"),  # tokens emitted in a step
         ("least_survival", "i8"),  # adaptive budget: drafts below this bin of survival are not verified
     ],
     align=True,

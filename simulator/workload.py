@@ -132,6 +132,61 @@ def gamma_arrivals(
     return np.cumsum(generator.gamma(burstiness, 1.0 / (rate_per_s * burstiness), size=requests))
 
 
+def swinging_arrivals(
+    requests: int, phases: tuple[tuple[float, float], ...], generator: np.random.Generator
+) -> FloatArray:
+    """Arrival times of a Poisson process whose rate runs through (seconds, rate per second) phases over and over."""
+    spans_s, rates_per_s = (np.array(column, dtype=np.float64) for column in zip(*phases, strict=True))
+    if not (np.all(np.isfinite(spans_s) & (spans_s > 0)) and np.all(np.isfinite(rates_per_s) & (rates_per_s >= 0))):
+        raise InvalidInput(f"phases must be (seconds above 0, rate of 0 or more) pairs, got {phases}; e.g. (60, 8.0)")
+    expected = np.concatenate(([0.0], np.cumsum(spans_s * rates_per_s)))
+    starts_s = np.concatenate(([0.0], np.cumsum(spans_s)))
+    if expected[-1] <= 0:
+        raise InvalidInput(f"some phase must have a rate above 0, got {phases}; nothing would ever arrive")
+    cycles, left = np.divmod(np.cumsum(generator.exponential(size=requests)), expected[-1])
+    phase = np.searchsorted(expected, left, side="right") - 1
+    return cycles * starts_s[-1] + starts_s[phase] + (left - expected[phase]) / rates_per_s[phase]
+
+
+def on_off_phases(
+    mean_per_s: float, *, on_s: float, off_s: float, quiet_fraction: float = 0.0
+) -> tuple[tuple[float, float], ...]:
+    """A burst of `on_s`, then quiet for `off_s` at `quiet_fraction` of the burst's rate; the mean rate is kept."""
+    burst_per_s = mean_per_s * (on_s + off_s) / (on_s + quiet_fraction * off_s)
+    return ((on_s, burst_per_s), (off_s, quiet_fraction * burst_per_s))
+
+
+def diurnal_phases(
+    mean_per_s: float, *, period_s: float, swing_fraction: float, steps: int = 48
+) -> tuple[tuple[float, float], ...]:
+    """A sine around the mean rate, from its trough, in `steps` constant parts a period."""
+    if not 0.0 <= swing_fraction <= 1.0:
+        raise InvalidInput(f"swing_fraction must be in 0..1, got {swing_fraction}; 0.8 goes from 20 % to 180 %")
+    middles = (np.arange(steps) + 0.5) / steps
+    rates_per_s = mean_per_s * (1.0 - swing_fraction * np.cos(2 * np.pi * middles))
+    return tuple((period_s / steps, float(rate_per_s)) for rate_per_s in rates_per_s)
+
+
+def rollout_workload(
+    prompts: int, samples: int, *, prompt_tokens: IntArray, output_tokens: IntArray, shared_prefix: bool = True
+) -> Workload:
+    """A synchronous batch of reinforcement learning: `samples` answers to each prompt, all there at time 0.
+
+    `prompt_tokens` `(prompts,)`, `output_tokens` `(prompts * samples,)` in order of prompts. With `shared_prefix`
+    the cache holds a prompt after its first answer began. What counts is when the last answer ends: `Result.end_s`.
+    """
+    count = prompts * samples
+    prompt = np.repeat(np.asarray(prompt_tokens, dtype=np.int64), samples)
+    first = np.arange(count) % samples == 0
+    return Workload(
+        arrival_s=np.zeros(count),
+        prompt_tokens=prompt,
+        output_tokens=np.array(output_tokens, dtype=np.int64),
+        prefix_hit_tokens=np.where(first | (not shared_prefix), 0, prompt - 1),
+        class_id=np.zeros(count, dtype=np.int64),
+    )
+
+
 def fixed_lengths(requests: int, tokens: int) -> IntArray:
     """The same length for every request."""
     return np.full(requests, tokens, dtype=np.int64)

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost import round_cost
+from roofline.errors import InvalidInput
 from scenarios.acceptance import AcceptanceCase
 from scenarios.build import Arm
 from simulator.policy import DraftByBatch
+from simulator.proposers.base import ParticularProposer
 
 TOLERANCE_FRACTION = 0.03
 """A range keeps its K while that K stays within this share of the best speed-up."""
@@ -78,11 +80,25 @@ def advise(arm: Arm, case: AcceptanceCase, *, context_tokens: int, max_draft_tok
     share = arm.proposer.proposal_fraction
     speedups = np.ones((reach + 1, len(batches)))
     for drafts in range(1, reach + 1):
+        if not _can_draft(arm, drafts):
+            speedups[drafts] = 0.0
+            continue
         length = 1.0 + share * (case.length(drafts) - 1.0)
         for column, batch in enumerate(batches):
             cost = round_cost(table, batch=batch, context_tokens=context_tokens, draft_tokens=drafts)
             speedups[drafts, column] = length / (1.0 + share * (cost.ratio - 1.0))
     return Advice(_ranges(speedups, batches), tuple(batches), speedups)
+
+
+def _can_draft(arm: Arm, draft_tokens: int) -> bool:
+    """Whether the proposer drafts that many (MTP layers: multiples of them)."""
+    if not isinstance(arm.proposer, ParticularProposer):
+        return True
+    try:
+        arm.proposer.check_draft_tokens(draft_tokens)
+    except InvalidInput:
+        return False
+    return True
 
 
 def _batches(largest: int) -> list[int]:

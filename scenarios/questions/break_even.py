@@ -40,7 +40,7 @@ def simulate_arm(arm: Arm, workload: Workload, *, models: tuple[Acceptance, ...]
         workload,
         costs=arm.costs,
         limits=arm.limits,
-        speculation=Speculation(proposer=arm.proposer, policy=arm.policy, acceptance=models),
+        speculation=Speculation(proposer=arm.proposer, policy=arm.policy, acceptance=models, switch_s=arm.switch_s),
         seed=seed,
     )
 

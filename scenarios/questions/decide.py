@@ -88,6 +88,11 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
             "the serve "
             "line, or method, draft and draft_tokens in [speculation]"
         )
+    if scenario.speculation.tree is not None:
+        raise InvalidInput(
+            "speculation.tree is simulated, but decide searches over the K of chains; compare the arms with "
+            "`specdec simulate --arm on` and `--arm off`, or remove the tree"
+        )
     points = load_points(scenario, service.trace)
     requests = workload_at(scenario, points[0], trace=service.trace, seed=0)
     context_tokens = decode_context_tokens(requests)

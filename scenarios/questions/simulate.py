@@ -54,6 +54,7 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
             proposer=chosen.proposer,
             policy=chosen.policy,
             acceptance=case.models if case is not None and arm == "on" else (),
+            switch_s=chosen.switch_s,
         ),
         seed=scenario.run.seed,
     )
