@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +14,7 @@ from simulator.matchers.suffix import empty_automaton
 from simulator.matchers.suffix_kernel import Store, rebuild
 from simulator.matchers.token_batch import MAX_TOKEN_ID
 from tests.simulator.naive_matchers import NaiveSuffixDecoding, ngram_drafts, replay_rounds
+from tests.source_tree import ROOT
 
 KEEP_ALL = 1_000_000
 
@@ -178,6 +183,25 @@ def test_the_automaton_stays_within_the_room_it_was_given(texts):
     assert automaton.heads[STATES_USED] <= len(automaton.states)
     assert automaton.heads[EDGES_USED] <= len(automaton.edges)
     assert automaton.heads[EDGES_USED] < len(automaton.slots) // 2 + 2
+
+
+def test_the_matchers_count_the_same_without_the_jit():
+    def counts(**environment):
+        command = [sys.executable, "-m", "tests.simulator.matcher_counts"]
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        return done.stdout
+
+    compiled = counts()
+    assert compiled.count("\n") == 3
+    assert counts(NUMBA_DISABLE_JIT="1") == compiled
 
 
 def test_conditional_acceptance_counts_only_positions_that_were_drafted():
