@@ -10,7 +10,7 @@ from typing import Any
 import tomli_w
 
 from scenarios.imports.acceptance_banks import AcceptanceBank
-from scenarios.questions.replay import ReplayReport, VocabularyCeiling, measured_acceptance
+from scenarios.questions.replay import ReplayReport, VocabularyCeiling, measured_acceptance, measured_by_position
 from scenarios.report import words
 from simulator.matchers import ReplayCounts, RoundCounts
 from simulator.matchers.counts import MAX_TURN
@@ -76,15 +76,14 @@ def scenario_fragment(report: ReplayReport) -> dict[str, Any]:
     InvalidInput
         Nothing was ever proposed.
     """
-    shares, fraction = measured_acceptance(report.best.overall)
-    return {
-        "speculation": {
-            "method": report.method,
-            "draft_tokens": report.best.overall.draft_tokens,
-            "proposal_fraction": fraction,
-        },
-        "acceptance": {"per_position": list(shares)},
-    }
+    counts = report.best.overall
+    speculation: dict[str, Any] = {"method": report.method, "draft_tokens": counts.draft_tokens}
+    if report.method == "suffix":
+        fractions, shares = measured_by_position(counts)
+        speculation["proposal_fractions"] = list(fractions)
+    else:
+        shares, speculation["proposal_fraction"] = measured_acceptance(counts)
+    return {"speculation": speculation, "acceptance": {"per_position": list(shares)}}
 
 
 def provenance(report: ReplayReport) -> str:
@@ -97,12 +96,12 @@ def provenance(report: ReplayReport) -> str:
 
 def fragment_toml(report: ReplayReport) -> str:
     """The fragment as TOML, with its source as a comment."""
-    best = report.best.overall
-    return (
-        f"# {provenance(report)}\n"
-        f"# per_position: of rounds that propose, {best.drafts_per_proposing_round:.2f} drafts each on average\n"
-        + tomli_w.dumps(scenario_fragment(report))
+    what = (
+        "# proposal_fractions: share of rounds with at least 1, 2, … drafts; per_position: accepted among these\n"
+        if report.method == "suffix"
+        else "# per_position: of rounds that propose\n"
     )
+    return f"# {provenance(report)}\n{what}{tomli_w.dumps(scenario_fragment(report))}"
 
 
 def decide_options(report: ReplayReport) -> str:

@@ -1,13 +1,16 @@
 import json
 
+import numpy as np
 import pytest
 
 from scenarios.acceptance import acceptance_cases
 from scenarios.cli.main import run
 from scenarios.files import TRACE_FOLDER, load_scenario
 from scenarios.imports.token_logs import TokenLog
-from scenarios.questions.replay import replay_log
+from scenarios.proposing import proposer_of
+from scenarios.questions.replay import measured_by_position, replay_log
 from simulator.matchers import NgramMatcher, SuffixMatcher
+from simulator.plan import expected_length
 
 STREAMS = ("python_code", "json_records", "prose", "agent_log")
 REPLAY = ("acceptance", "replay", "--log", "agent_log.jsonl")
@@ -71,13 +74,28 @@ def test_the_fragment_becomes_a_scenario_that_decide_takes(tmp_path, capsys):
     loaded = load_scenario(scenario)
     measured = replayed("agent_log", SuffixMatcher(3)).best.overall
     assert loaded.speculation.method == "suffix"
-    assert loaded.speculation.proposal_fraction == pytest.approx(measured.proposal_fraction, abs=1e-6)
     (case,) = acceptance_cases(loaded, 3)
-    assert case.length(3) == pytest.approx(measured.acceptance_length_when_proposing, abs=1e-5)
+    for draft_tokens in (1, 3):
+        length = expected_length(proposer_of(loaded.speculation), case.models[0], draft_tokens)
+        assert length == pytest.approx(
+            1 + measured.accepted_histogram[1:] @ np.minimum(np.arange(1, 4), draft_tokens) / measured.rounds, abs=1e-5
+        )
     capsys.readouterr()
     quick = ("--rate", "4", "--requests", "60", "--seeds", "1", "--loads", "2,4", "--workers", "1")
     assert run(["decide", str(scenario), *quick]) in (0, 4)
     assert "K = 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("draft_tokens", [1, 4, 8])
+def test_fractions_and_shares_multiply_to_what_was_accepted_and_never_rise(stream, draft_tokens):
+    counts = replayed(stream, SuffixMatcher(draft_tokens)).best.overall
+    fractions, shares = (np.array(each) for each in measured_by_position(counts))
+    accepted = counts.per_position * counts.proposal_fraction
+    assert np.allclose(fractions * shares, accepted, atol=2e-6)
+    assert (np.diff(fractions) <= 0).all()
+    assert (np.diff(shares) <= 0).all()
+    assert 0.95 * counts.proposed_fractions.sum() <= fractions.sum() <= counts.proposed_fractions.sum() + 1e-5
 
 
 def test_a_vocabulary_has_a_ceiling_only_with_a_log(tmp_path, capsys):
