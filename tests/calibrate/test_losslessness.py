@@ -129,7 +129,7 @@ def test_the_first_three_tokens_follow_the_exact_law_of_the_target(setup: Setup)
 
 def test_a_small_sample_of_the_first_three_tokens_follows_the_exact_law() -> None:
     law = exact_law(_decoder(TARGET, 3), 1.0)
-    assert p_value(counts_of(Setup("draft model", 3), 20_000, seed=5), law) > THRESHOLD_P
+    assert p_value(counts_of(Setup("draft model", 3), 10_000, seed=5), law) > THRESHOLD_P
 
 
 MUTANTS = {
@@ -145,7 +145,7 @@ MUTANTS = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_law_test_notices_a_broken_rule(name: str) -> None:
     law = exact_law(_decoder(TARGET, 3), 1.0)
-    found = p_value(counts_of(Setup("draft model", 1), 20_000, seed=9, rule=MUTANTS[name]), law)
+    found = p_value(counts_of(Setup("draft model", 1), 8_000, seed=9, rule=MUTANTS[name]), law)
     print(f"{name}: p = {found:.3g}")
     assert found < 1e-12
 
