@@ -71,7 +71,8 @@ def acceptance_cases(scenario: Scenario, draft_tokens: int) -> tuple[AcceptanceC
         return tuple(
             AcceptanceCase(point.name, (IidAcceptance(alpha=point.alpha),), "assumed", point.text) for point in spread
         )
-    return (AcceptanceCase("given", (_model(given, draft_tokens),), "assumed", _text(given)),)
+    label = "assumed" if given.measured_on is None else "measured"
+    return (AcceptanceCase("given", (_model(given, draft_tokens),), label, _text(given)),)
 
 
 def _model(given: AcceptanceGiven, draft_tokens: int) -> Acceptance:
@@ -107,11 +108,13 @@ def _mean(given: AcceptanceGiven, draft_tokens: int) -> Acceptance:
 
 
 def _text(given: AcceptanceGiven) -> str:
+    how = "as given" if given.measured_on is None else f"measured on {given.measured_on}"
     if given.length is not None:
-        return f"acceptance length {given.length}, as given"
+        return f"acceptance length {given.length}, {how}"
     if given.alpha is not None:
-        return f"alpha {given.alpha:g} at every position, as given"
-    how = "the engine's synthetic acceptance" if given.synthetic else "as given"
+        return f"alpha {given.alpha:g} at every position, {how}"
+    if given.synthetic:
+        how = "the engine's synthetic acceptance"
     return (
         f"unconditional acceptance {', '.join(f'{share:g}' for share in given.per_position or ())} by position, {how}"
     )

@@ -169,6 +169,9 @@ class AcceptanceGiven(Frozen):
     per_position: tuple[Fraction, ...] | None = Field(default=None, min_length=1)
     task: str | None = Field(default=None, description="a published preset (assumed), see `specdec list presets`")
     synthetic: bool = Field(default=False, description="per_position replays an engine's synthetic acceptance")
+    measured_on: str | None = Field(
+        default=None, min_length=1, description="what it was measured on, as `specdec acceptance` writes it"
+    )
     spread_concentration: PositiveFloat | None = Field(
         default=None, description="acceptance varies as a Beta law, a + b of it; small: easy or hopeless"
     )
@@ -188,6 +191,11 @@ class AcceptanceGiven(Frozen):
             raise InvalidInput(
                 f"acceptance must be given in exactly one way (length, alpha, per_position or task), got "
                 f"{' and '.join(given) or 'none'}; keep one"
+            )
+        if self.measured_on is not None and (self.task is not None or self.synthetic):
+            raise InvalidInput(
+                "acceptance.measured_on goes with a measured length, alpha or per_position, not with a task preset or "
+                "synthetic acceptance; remove one of them"
             )
         if self.length is not None:
             notation.acceptance_length_at(self.length)

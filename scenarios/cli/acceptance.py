@@ -144,9 +144,9 @@ def _write_scenario(report: ReplayReport, *, into: str, out: Path) -> None:
     import tomli_w
 
     from scenarios.files import read_scenario_table, scenario_from_dict, write_text_at_once
-    from scenarios.report.replay_text import provenance, scenario_fragment
+    from scenarios.report.replay_text import scenario_fragment
 
-    table = {**read_scenario_table(into), **scenario_fragment(report), "description": provenance(report)}
+    table = {**read_scenario_table(into), **scenario_fragment(report)}
     scenario_from_dict(table, origin=f"scenario {into} with the measured acceptance")
     write_text_at_once(out, tomli_w.dumps(table))
     click.echo(f"written to {out}; next: specdec decide {out}", err=True)

@@ -83,14 +83,15 @@ def scenario_fragment(report: ReplayReport) -> dict[str, Any]:
         speculation["proposal_fractions"] = list(fractions)
     else:
         shares, speculation["proposal_fraction"] = measured_acceptance(counts)
-    return {"speculation": speculation, "acceptance": {"per_position": list(shares)}}
+    acceptance = {"per_position": list(shares), "measured_on": source_text(report)}
+    return {"speculation": speculation, "acceptance": acceptance}
 
 
-def provenance(report: ReplayReport) -> str:
-    """One line that says where the numbers come from."""
+def source_text(report: ReplayReport) -> str:
+    """What the numbers were measured on."""
     return (
-        f"acceptance measured: {report.method} replayed on {report.log_name} (sha256 {report.log_sha256[:16]}, "
-        f"{report.requests} requests, {report.response_tokens} response tokens, {report.tokens_are})"
+        f"{report.log_name} (sha256 {report.log_sha256[:16]}, {report.requests} requests, {report.response_tokens} "
+        f"response tokens, {report.tokens_are})"
     )
 
 
@@ -101,7 +102,7 @@ def fragment_toml(report: ReplayReport) -> str:
         if report.method == "suffix"
         else "# per_position: of rounds that propose\n"
     )
-    return f"# {provenance(report)}\n{what}{tomli_w.dumps(scenario_fragment(report))}"
+    return f"# {report.method} replayed on {source_text(report)}\n{what}{tomli_w.dumps(scenario_fragment(report))}"
 
 
 def decide_options(report: ReplayReport) -> str:

@@ -3,9 +3,10 @@ import json
 import numpy as np
 import pytest
 
+from roofline.errors import InvalidInput
 from scenarios.acceptance import acceptance_cases
 from scenarios.cli.main import run
-from scenarios.files import TRACE_FOLDER, load_scenario
+from scenarios.files import TRACE_FOLDER, load_scenario, read_scenario_table, scenario_from_dict
 from scenarios.imports.token_logs import TokenLog
 from scenarios.proposing import proposer_of
 from scenarios.questions.replay import measured_by_position, replay_log
@@ -70,11 +71,13 @@ def test_the_fragment_becomes_a_scenario_that_decide_takes(tmp_path, capsys):
     fragment, scenario = tmp_path / "measured.toml", tmp_path / "mine.toml"
     files = ("--fragment", str(fragment), "--into", "llama8b_h100_chat", "--out", str(scenario))
     assert run([*REPLAY, "--proposer", "suffix", "-k", "3", *files]) == 0
-    assert fragment.read_text().startswith("# acceptance measured: suffix replayed on agent_log.jsonl (sha256 ")
+    assert fragment.read_text().startswith("# suffix replayed on agent_log.jsonl (sha256 ")
     loaded = load_scenario(scenario)
     measured = replayed("agent_log", SuffixMatcher(3)).best.overall
     assert loaded.speculation.method == "suffix"
     (case,) = acceptance_cases(loaded, 3)
+    assert case.label == "measured"
+    assert "measured on agent_log.jsonl (sha256 " in case.text
     for draft_tokens in (1, 3):
         length = expected_length(proposer_of(loaded.speculation), case.models[0], draft_tokens)
         assert length == pytest.approx(
@@ -83,7 +86,16 @@ def test_the_fragment_becomes_a_scenario_that_decide_takes(tmp_path, capsys):
     capsys.readouterr()
     quick = ("--rate", "4", "--requests", "60", "--seeds", "1", "--loads", "2,4", "--workers", "1")
     assert run(["decide", str(scenario), *quick]) in (0, 4)
-    assert "K = 3" in capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
+    assert "K = 3" in text
+    assert "measured on agent_log.jsonl" in text
+
+
+def test_a_published_preset_cannot_pass_for_a_measurement():
+    table = read_scenario_table("llama8b_h100_chat")
+    table["acceptance"] = {"task": "chat", "measured_on": "my.jsonl"}
+    with pytest.raises(InvalidInput, match="measured_on goes with a measured length"):
+        scenario_from_dict(table)
 
 
 @pytest.mark.parametrize("stream", STREAMS)
