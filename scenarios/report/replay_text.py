@@ -161,7 +161,9 @@ def bank_lines(bank: AcceptanceBank) -> list[str]:
         for name in names
     ]
     title = f"{bank.name}: {len(bank.commits):,} rounds of K = {bank.draft_tokens}, measured"
-    return [title, *words.grid(["category", "rounds", "AL", "p_i"], rows, left=1)]
+    shares = ",".join(f"{share:.6g}" for share in bank.acceptance().unconditional)
+    table = words.grid(["category", "rounds", "AL", "p_i"], rows, left=1)
+    return [title, *table, "", f"specdec decide SCENARIO -k {bank.draft_tokens} --per-position {shares}"]
 
 
 def _cut_lines(report: ReplayReport) -> list[str]:

@@ -129,6 +129,7 @@ def test_a_bank_is_shown_by_category(tmp_path, capsys):
     text = capsys.readouterr().out
     assert "2 rounds of K = 2, measured" in text
     assert "1.000, 1.000" in text
+    assert text.endswith("specdec decide SCENARIO -k 2 --per-position 0.5,0.5\n")
 
 
 @pytest.mark.parametrize(
