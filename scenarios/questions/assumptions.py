@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from calibrate.environment import host_id
 from roofline.calibration import Label
 from scenarios.build import Service
 from scenarios.schema import ClosedWorkload, OpenWorkload, TraceWorkload
@@ -45,7 +46,9 @@ def _calibration_text(service: Service) -> str:
             "constants, not measured on your machine (measure it with `specdec calibrate`)"
         )
     state = "" if calibration.verdict.stable else f", NOT STABLE: {'; '.join(calibration.verdict.reasons)}"
-    return f"step times: {calibration.name} of {calibration.created} on {calibration.machine.device}{state}"
+    elsewhere = calibration.machine.host not in ("", host_id())
+    origin = ", made on another machine" if elsewhere else ""
+    return f"step times: {calibration.name} of {calibration.created} on {calibration.machine.device}{origin}{state}"
 
 
 def _workload_text(service: Service) -> str:
