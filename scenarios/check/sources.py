@@ -37,6 +37,9 @@ VLLM_VOCABULARY = Reference(
     "vLLM issue 5203: vocabulary sizes differ", "https://github.com/vllm-project/vllm/issues/5203"
 )
 VLLM_METRICS = Reference("vLLM issue 9565: what the rate counts", "https://github.com/vllm-project/vllm/issues/9565")
+VLLM_SHORT_DRAFT = Reference(
+    "vLLM issue 57941: the draft's context is shorter", "https://github.com/vllm-project/vllm/issues/57941"
+)
 VLLM_EAGER = Reference("vLLM: CUDA graphs design", "https://docs.vllm.ai/en/latest/design/cuda_graphs.html")
 VLLM_RANDOM = Reference(
     "vLLM issue 33497: low acceptance on random tokens", "https://github.com/vllm-project/vllm/issues/33497"

@@ -50,6 +50,7 @@ def read_trtllm(
         engine="trtllm",
         flags={**{str(key).replace("_", "-"): _text(value) for key, value in yaml.items()}, **flags},
         speculative=config,
+        sections={key: value for key, value in yaml.items() if isinstance(value, dict)},
         environment=environment,
         target=flags.get("model") or next(positional, None) or yaml.get("model"),
         kv_cache_dtype=cache.get("dtype"),

@@ -77,6 +77,9 @@ def _written(words: CommandWords, environment: Mapping[str, str]) -> Written:
     old = {key: scalar(flags[name]) for name, key in V0_FLAGS.items() if name in flags}
     config = {**old, **_config(words, flags, "speculative-config")}
     method, text = vllm_method(config) if config else (None, None)
+    if old and method == "unknown":
+        # V0 drafts with the checkpoint's own layers where nothing but K is given.
+        method, text = "mtp", "num-speculative-tokens alone"
     k = whole(config.get("num_speculative_tokens"), name="num_speculative_tokens")
     return Written(
         engine="vllm",

@@ -25,13 +25,15 @@ class Written:
     custom, or `unknown` for a name no release knows; `None` serves without speculation. `draft_tokens` is K:
     drafts in a row, the root or bonus token left out. `verify_rows` are the rows the target verifies per sequence and
     round, root included (K + 1, or the nodes of a tree). `top_k` is the branching of a tree, 1 for a chain.
-    `graph_sizes` and `graph_limit` count tokens or sequences, as `graph_unit` says.
+    `sections` are the nested parts of a YAML file as they stand. `graph_sizes` and `graph_limit` count tokens or
+    sequences, as `graph_unit` says.
     """
 
     engine: EngineName
     flags: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
     speculative: Mapping[str, Any] = field(default_factory=dict[str, Any])
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    sections: Mapping[str, Any] = field(default_factory=dict[str, Any])
     target: str | None = None
     quantization: str | None = None
     kv_cache_dtype: str | None = None

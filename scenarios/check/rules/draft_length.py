@@ -111,7 +111,13 @@ class CountedWithRoot:
                 "num-steps not given",
                 f"add --speculative-num-steps {(nodes or 4) - 1}",
             )
-        elif steps is not None and top_k in (None, 1) and nodes is not None and nodes != steps + 1:
+        elif steps is not None and top_k is None:
+            yield self.topic.stops(
+                "--speculative-eagle-topk is missing beside num-steps: the engine tunes all three or none",
+                "eagle-topk not given",
+                f"add --speculative-eagle-topk 1 and --speculative-num-draft-tokens {steps + 1}",
+            )
+        elif steps is not None and top_k == 1 and nodes is not None and nodes != steps + 1:
             yield self.topic.warns(
                 "with topk 1 the engine overwrites num-draft-tokens by num-steps + 1 (it counts the root)",
                 f"{steps} steps, {nodes} given, {steps + 1} used",

@@ -119,7 +119,13 @@ class DraftWindow:
             return
         window = min(windows)
         number = f"draft {window:,}, service {longest:,} tokens"
-        if window < longest:
+        if window < longest and written.engine == "vllm" and written.method in ("dflash", "dspark"):
+            yield Topic(self.topic.rule, sources.VLLM_SHORT_DRAFT).stops(
+                "requests beyond the draft's context are drafted for all the same: reported to crash the engine",
+                number,
+                f"--max-model-len {window}, or a draft with the service's context",
+            )
+        elif window < longest:
             yield self.topic.warns(
                 "the draft sees fewer tokens than requests grow to: beyond them speculation is off or mostly rejected",
                 number,

@@ -16,6 +16,8 @@ _GRID = (1, 2, 4, *range(8, 249, 8), *range(256, 1025, 16))
 _DEFAULT_LIMIT = 512
 WIDEST_BATCH = (0, 29)
 """From about this release on, vLLM captures the widest uniform decode batch by itself (PR 50488)."""
+FIRST_OF_THIS_RUNNER = (0, 9)
+"""V0 captured by sequences and verified otherwise: nothing is said about it."""
 _WIDTH_COUNTED = (0, 13)
 """Before it, the default list ended at twice the number of sequences, whatever K."""
 
@@ -107,7 +109,11 @@ def _largest(setup: Setup, batch: int | None, width: int) -> tuple[int | None, s
 def _default(setup: Setup, sequences: int, width: int) -> tuple[int | None, str]:
     """The list of vLLM itself: ends at 2 x sequences at first, off the grid until the widest batch was added."""
     full = sequences * width
-    if full > _DEFAULT_LIMIT or (setup.release is not None and setup.release >= WIDEST_BATCH):
+    if (
+        full > _DEFAULT_LIMIT
+        or setup.before(*FIRST_OF_THIS_RUNNER)
+        or (setup.release is not None and setup.release >= WIDEST_BATCH)
+    ):
         return None, ""
     if setup.before(*_WIDTH_COUNTED):
         limit = min(2 * sequences, _DEFAULT_LIMIT)

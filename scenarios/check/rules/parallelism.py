@@ -13,7 +13,7 @@ from scenarios.imports.written import MATCHING_METHODS
 
 _FIX = "serve with tensor parallelism only, or without speculation"
 PIPELINE_REFUSED_BELOW = (0, 16)
-_TRT_PIPELINE = ("draft_model", "ngram")
+V0_CHUNKS_ABOVE_TOKENS = 32768
 
 
 @final
@@ -81,13 +81,13 @@ class DraftTensorParallel:
                 number,
                 f"draft_tensor_parallel_size 1 or {written.tensor}",
             )
-        elif setup.before(0, 8) and draft != 1 and written.chunked_prefill and written.method == "draft_model":
+        elif setup.before(0, 8) and draft != 1 and _chunked_by_v0(setup) and written.method == "draft_model":
             yield self.topic.stops(
                 "chunked prefill with drafts works with a draft on one GPU only in this release",
                 number,
                 "--speculative-draft-tensor-parallel-size 1, or no --enable-chunked-prefill",
             )
-        elif draft != 1 and written.implied_version is not None and written.chunked_prefill:
+        elif draft != 1 and written.implied_version is not None and _chunked_by_v0(setup):
             yield self.topic.stops(
                 "V0 runs chunked prefill with drafts only with the draft on one GPU",
                 number,
@@ -95,6 +95,12 @@ class DraftTensorParallel:
             )
         elif written.tensor > 1:
             yield self.topic.passes("a size the engine runs", number)
+
+
+def _chunked_by_v0(setup: Setup) -> bool:
+    """V0 turned chunked prefill on by itself for contexts above 32,768 tokens."""
+    chunked = setup.written.chunked_prefill
+    return chunked if chunked is not None else (setup.written.max_context_tokens or 0) > V0_CHUNKS_ABOVE_TOKENS
 
 
 @final

@@ -24,6 +24,7 @@ _GONE_KEYS = {
     "speculative_token_tree": "trees are gone: draft a chain",
     "disable_by_batch_size": "use num_speculative_tokens_per_batch_size with K = 0",
 }
+_SGLANG_PREFIXES = ("speculative-algo", "speculative-num-steps", "speculative-num-draft", "speculative-eagle")
 _TRTLLM_OLD = ("medusa", "lookahead")
 
 
@@ -123,6 +124,33 @@ class SpeculativeKeys:
                 yield self.topic.stops("no such key", key, f"did you mean {near[0]}?")
             else:
                 yield self.topic.passes("a key this check does not know; the engine refuses keys it lacks", key)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ForeignFlags:
+    """Flags of another engine, which this one does not know; the same number means another K there."""
+
+    topic: ClassVar[Topic] = Topic("flags of another engine", sources.SGLANG_SPECULATIVE)
+
+    def findings(self, setup: Setup) -> Iterator[Finding]:
+        """Stop where one stands on the line."""
+        written = setup.written
+        theirs = {
+            "vllm": ("SGLang", [name for name in written.flags if name.startswith(_SGLANG_PREFIXES)]),
+            "sglang": ("vLLM", [name for name in written.flags if name in {*V0_FLAGS, "speculative-config", "sc"}]),
+        }.get(written.engine)
+        if theirs is None or not theirs[1]:
+            return
+        words = {
+            "vllm": "--speculative-config; K = SGLang's num-steps, or num-draft-tokens - 1 of a chain",
+            "sglang": "--speculative-algorithm; num-steps = vLLM's num_speculative_tokens, num-draft-tokens one more",
+        }
+        yield self.topic.stops(
+            f"flags of {theirs[0]}, unknown to {setup.engine}",
+            ", ".join(f"--{name}" for name in theirs[1]),
+            words[written.engine],
+        )
 
 
 def _method_source(setup: Setup) -> sources.Reference:

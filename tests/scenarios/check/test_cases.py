@@ -127,6 +127,14 @@ def test_mtp_over_pipeline_stages_is_stopped(release, level):  # vllm 14117
     assert levels(ask(line, engine_version=release), "pipeline parallelism") == [level]
 
 
+def test_v0_drafts_with_mtp_layers_where_only_k_is_given():
+    line = "vllm serve deepseek-ai/DeepSeek-R1 -tp 8 -pp 2 --num-speculative-tokens 1"
+    report = ask(line, engine_version="0.7.3")
+    assert levels(report, "pipeline parallelism") == ["stop"]
+    assert levels(report, "MTP layers") == ["pass"]
+    assert levels(report, "method") == []
+
+
 @pytest.mark.parametrize(("release", "level"), [("0.15.1", "stop"), (None, "warn"), ("0.30", "pass")])
 def test_eagle3_over_pipeline_stages_depends_on_the_release(release, level):
     line = vllm("some/model", "-pp 2", method="eagle3", model="h", num_speculative_tokens=3)

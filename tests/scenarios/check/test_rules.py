@@ -425,6 +425,45 @@ def test_outputs_of_one_round_are_not_worth_drafting(output_tokens, level):
     assert levels(report, "short outputs") == [level]
 
 
+@pytest.mark.parametrize(
+    ("line", "below", "since"),
+    [
+        (sglang(more="--prefill-attention-backend flashinfer --decode-attention-backend fa3"), "0.5.1", "0.5.2"),
+        (sglang(3, 2, 8, "--attention-backend fa3"), "0.4.5", "0.4.6"),
+    ],
+)
+def test_features_open_with_their_release(line, below, since):
+    assert levels(ask(line, engine_version=below), "features by release") == ["stop"]
+    assert levels(ask(line, engine_version=since), "features by release") == []
+    assert levels(ask(line), "features by release") == []
+
+
+def test_two_cache_managers_claimed_the_whole_budget(tmp_path):
+    text = "speculative_config:\n  decoding_type: MTP\n  max_draft_len: 1\n"
+    text += "kv_cache_config:\n  use_kv_cache_manager_v2: true\n"
+    file = written_to(tmp_path, text)
+    assert levels(ask(file=file, engine_version="1.2.0"), "features by release") == ["stop"]
+    assert levels(ask(file=file, engine_version="1.3.0"), "features by release") == []
+
+
+def test_flags_of_another_engine_are_named():
+    line = SGLANG + "--speculative-model [ngram] --num-speculative-tokens 3"
+    assert levels(ask(line), "flags of another engine") == ["stop"]
+    assert levels(ask(f"vllm serve {LLAMA} --speculative-num-steps 3"), "flags of another engine") == ["stop"]
+    assert levels(ask(sglang()), "flags of another engine") == levels(ask(eagle()), "flags of another engine") == []
+
+
+def test_a_trio_without_its_branching_fails():
+    line = SGLANG + "--speculative-algorithm EAGLE3 --speculative-draft-model-path h --speculative-num-steps 3"
+    assert levels(ask(line), "num-draft-tokens") == ["stop"]
+
+
+def test_v0_chunks_long_contexts_by_itself():
+    line = "vllm serve m -tp 4 --speculative-model d --num-speculative-tokens 3 --max-model-len "
+    assert levels(ask(line + "32768"), "draft tensor parallelism") == ["pass"]
+    assert levels(ask(line + "32769"), "draft tensor parallelism") == ["stop"]
+
+
 def test_notes_on_what_only_a_run_shows(tmp_path):
     many = vllm("deepseek-ai/DeepSeek-V3", method="mtp", num_speculative_tokens=8)
     assert levels(ask(many), "prefix caching and MTP") == ["pass"]
