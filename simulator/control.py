@@ -63,7 +63,6 @@ def _best_draft_tokens(batch, costs, plan, state, step, scheduled):
         if plan.control == BUDGET and 0 < draft_tokens < largest:
             continue
         if plan.control == BUDGET and draft_tokens == largest:
-            round_rows(batch, plan, state.running)
             per_s = _budget(batch, costs, plan, state, emitting)
         else:
             rows = int(emitting * plan.verify_rows[draft_tokens] + 0.5)

@@ -15,6 +15,8 @@ class EngineLimits(Frozen):
     `draft_window_tokens`: beyond this context the drafter's proposals are never accepted (their cost is paid);
     0 is no limit. `long_prefill_tokens` (long_prefill_token_threshold): largest prefill chunk, 0 is off.
     `reserve_full_prompt` (scheduler_reserve_full_isl): a prompt is admitted only when all of it fits.
+    `reserve_full_output`: a request is admitted only when its whole output and its drafts fit too, and holds the blocks
+    from then on: the worst case, never preempted (TensorRT-LLM GUARANTEED_NO_EVICT).
     `alternate_prefill`: a step holds prompts or decodes, never both, prompts first (SGLang without mixed chunks).
     """
 
@@ -28,4 +30,5 @@ class EngineLimits(Frozen):
     long_prefill_tokens: NonNegativeInt = 0
     chunked_prefill: bool = True
     reserve_full_prompt: bool = True
+    reserve_full_output: bool = False
     alternate_prefill: bool = False

@@ -152,7 +152,9 @@ def step_plan(
         long_prefill_tokens=limits.long_prefill_tokens,
         chunked_prefill=limits.chunked_prefill,
         reserve_full_prompt=limits.reserve_full_prompt,
+        reserve_full_output=limits.reserve_full_output,
         alternate_prefill=limits.alternate_prefill,
+        pause_on_finish=False,
         concurrency=workload.concurrency or 0,
         speculation_loaded=proposer.work.kind != "none",
         draft_by_batch=draft_by_batch,
@@ -178,10 +180,12 @@ def _chance_arrays(chances: Chances | None, proposed: FloatArray) -> dict[str, A
     kept = proposed[:drafts]
     by_class = chances.survival.reshape(table.classes, table.levels, table.bands, drafts).mean(axis=1)
     emitted = (by_class * kept).reshape(table.classes * table.bands, drafts)
+    some: FloatArray = 1.0 - np.cumprod(1.0 - table.conditional, axis=2, dtype=np.float64)
+    some[:, :, 0] = table.conditional[:, :, 0]  # to the bit, as for a chain
     counts: IntArray = np.array([tree.nodes for tree in trees] or [drafts], dtype=np.int64)
     rows: FloatArray = np.minimum(counts[:, None], np.arange(drafts + 1, dtype=np.int64)[None, :]).mean(axis=0)
     return {
-        "accept_below": threshold(table.conditional),
+        "accept_below": threshold(some),
         "varied": chances.varied,
         "round_levels": 1 if table.by_request else table.levels,
         "bands": table.bands,

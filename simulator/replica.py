@@ -6,6 +6,7 @@ from collections.abc import Generator
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from roofline.errors import InvalidInput
 from roofline.step_table import StepCostTable
@@ -20,6 +21,9 @@ from simulator.step_loop import DONE, TRACE_FULL, advance
 from simulator.workload import Workload
 
 TRACE_ROWS = 4096
+_DRAWN = ("accept_row", "luck_key", "match_key")
+
+IntArray = NDArray[np.int64]
 
 
 class Replica:
@@ -41,12 +45,37 @@ class Replica:
         self._plan, chances = step_plan(workload, costs=costs, limits=limits, speculation=speculation)
         accept_row = workload.class_id * 0 if chances is None else chances.request_rows(workload.class_id, seed)
         self._requests = _requests(workload, limits, self._plan, seed)._replace(accept_row=accept_row)
+        self._turns = self._requests._replace(
+            **{name: getattr(self._requests, name).copy() for name in ("output_tokens", "class_id", *_DRAWN)}
+        )
+        self._limits = limits
         self._controller = speculation.controller
         self._asked = (0, 0, 0, 0.0)
         self._costs = loop_costs(costs)
         self._batch = new_batch(limits.max_sequences, len(self._costs.windows))
         self._state = new_state(limits)
         self._trace = _empty_trace(TRACE_ROWS if trace_steps else 0)
+
+    def expect_turns(self) -> None:
+        """Requests arrive when `feed` says so, in order, and a step that finishes one ends `advance`."""
+        self._requests.arrival_s[:] = np.inf
+        self._plan = self._plan._replace(pause_on_finish=True)
+
+    def feed(self, request: int, *, arrival_s: float, prompt_tokens: int, hit_tokens: int, turn: int) -> bool:
+        """The next request arrives, with the luck and the output of turn `turn`; False: it can never be served."""
+        given, places = self._turns, self._requests
+        places.arrival_s[request] = arrival_s
+        places.prompt_tokens[request] = prompt_tokens
+        places.prefix_hit_tokens[request] = hit_tokens
+        for name in ("output_tokens", "class_id", "accept_row", "luck_key", "match_key"):
+            getattr(places, name)[request] = getattr(given, name)[turn]
+        whole_tokens = prompt_tokens + int(places.output_tokens[request])
+        places.refused[request] = bool(_never_fits(np.array([whole_tokens]), self._limits, self._plan)[0])
+        return not places.refused[request]
+
+    def finished_s(self, request: int) -> float:
+        """When a request got its last token; NaN: not yet."""
+        return float(self._requests.finished_s[request])
 
     @property
     def now_s(self) -> float:
@@ -191,15 +220,20 @@ def simulate(
     return replica.result()
 
 
-def _requests(workload: Workload, limits: EngineLimits, plan: Plan, seed: int) -> Requests:
-    count = len(workload)
-    whole_tokens = workload.prompt_tokens + workload.output_tokens
+def _never_fits(whole_tokens: IntArray, limits: EngineLimits, plan: Plan) -> NDArray[np.bool_]:
+    """Requests that no step could ever hold, by prompt and output together."""
     largest = len(plan.verify_rows) - 1
     refused = whole_tokens + limits.lookahead_tokens + largest > limits.kv_blocks * limits.block_tokens
     if limits.max_context_tokens:
         refused |= whole_tokens > limits.max_context_tokens
     if not limits.chunked_prefill:
         refused |= whole_tokens > limits.max_batched_tokens
+    return refused
+
+
+def _requests(workload: Workload, limits: EngineLimits, plan: Plan, seed: int) -> Requests:
+    count = len(workload)
+    refused = _never_fits(workload.prompt_tokens + workload.output_tokens, limits, plan)
     arrival_s = workload.arrival_s.copy()
     if workload.concurrency is not None:
         arrival_s[:] = np.inf

@@ -164,13 +164,22 @@ def _admit(requests, batch, plan, state, budget):
                 break
             tokens = budget
         reserved = known if plan.reserve_full_prompt else hit + tokens
-        wanted = max(reserved, hit + tokens + plan.lookahead_tokens)
+        wanted = max(reserved, _held_tokens(requests, plan, request, hit + tokens))
         if _blocks(wanted, plan) > state.free_blocks:
             break
         _enter(requests, batch, plan, state, request, tokens)
         budget -= tokens
         admitted += 1
     return admitted
+
+
+@inlined
+def _held_tokens(requests, plan, request, computed):
+    """Tokens whose slots a request holds when it is admitted with so many computed."""
+    if plan.reserve_full_output:
+        whole = requests.prompt_tokens[request] + requests.output_tokens[request]
+        return whole + plan.lookahead_tokens + len(plan.verify_rows) - 1
+    return computed + plan.lookahead_tokens
 
 
 @inlined
@@ -185,12 +194,12 @@ def _enter(requests, batch, plan, state, request, tokens):
     place = state.running
     state.running += 1
     hit = requests.prefix_hit_tokens[request]
-    blocks = _blocks(hit + tokens + plan.lookahead_tokens, plan)
+    blocks = _blocks(_held_tokens(requests, plan, request, hit + tokens), plan)
     state.free_blocks -= blocks
     batch.capacity[place] = blocks * plan.block_tokens
     batch.request[place] = request
     batch.class_id[place] = requests.class_id[request]
-    batch.row[place] = requests.accept_row[request]
+    batch.row[place] = batch.row_now[place] = requests.accept_row[request]
     batch.luck_key[place] = requests.luck_key[request]
     batch.output[place] = requests.output_tokens[request]
     batch.emitted[place] = requests.emitted_tokens[request]

@@ -159,11 +159,11 @@ class Costs(NamedTuple):
 class Plan(NamedTuple):
     """What the scheduler may do and how luck is judged.
 
-    `draft_by_batch`: K by scheduled requests. `accept_below`: `(rows, K, ranks)` luck thresholds of the conditional
-    acceptance, see `simulator.acceptance_table`; `round_levels` of them are drawn anew every round (1: none).
-    `propose_below`: `(K,)` thresholds of a round that has at least so many drafts. `tree_child`: `(shapes, N + 1,
-    ranks)` children, 0 is none, and `tree_nodes` `(shapes,)`, where trees are drafted: one, or one a level.
-    `switch_s`: what a change of K costs. `control` and what follows: see `simulator.control`.
+    `draft_by_batch`: K by scheduled requests. `accept_below`: `(rows, K, ranks)` luck thresholds: one of the first
+    candidates of a position is the target's token, see `simulator.acceptance_table`; `round_levels` of them are drawn
+    anew every round (1: none). `propose_below`: `(K,)` thresholds of a round that has at least so many drafts.
+    `tree_child`: `(shapes, N + 1, ranks)` children, 0 is none, and `tree_nodes` `(shapes,)`, where trees are drafted:
+    one, or one a level. `switch_s`: what a change of K costs. `control` and what follows: see `simulator.control`.
     """
 
     max_batched_tokens: int
@@ -175,7 +175,9 @@ class Plan(NamedTuple):
     long_prefill_tokens: int
     chunked_prefill: bool
     reserve_full_prompt: bool
+    reserve_full_output: bool
     alternate_prefill: bool
+    pause_on_finish: bool
     concurrency: int
     speculation_loaded: bool
     draft_by_batch: IntArray

@@ -22,7 +22,6 @@ from simulator.scheduler import leave, schedule, skip_refused
 from simulator.state import Batch, Costs, Plan, Requests, Trace
 
 NO_WINDOW = 1 << 62
-RANK_SALT = np.uint64(0xD1B54A32D192ED03)
 DONE, PAUSED, TRACE_FULL = 0, 1, 2
 """Why `advance` came back: nothing left to do; the next step would start at or after `until_s`; grow the trace."""
 
@@ -66,7 +65,7 @@ def _pass_time(requests, state, span_s):
 @inlined
 def _accept(batch, plan, state):
     """How many drafts of each sequence agree with the target, into `batch.agreed`."""
-    if plan.varied:
+    if plan.varied and not plan.tree:  # trees know the row since they were drafted
         round_rows(batch, plan, state.running)
     if plan.tree:
         _accept_paths(batch, plan, state.running)
@@ -98,9 +97,9 @@ def _accept_chains(batch, plan, running):
 
 @compiled
 def _accept_paths(batch, plan, running):
-    """From the root down: the first candidate of a position that agrees is the next node; none ends the path.
+    """From the root down: the candidate that the luck of its position falls on is the next node; none ends the path.
 
-    Every candidate has its own luck at (position, rank); rank 0 has that of a chain.
+    At most one candidate is the target's token; the first has the luck of a chain's draft.
     """
     window = plan.draft_window_tokens if plan.draft_window_tokens > 0 else NO_WINDOW
     for place in range(running):
@@ -111,12 +110,14 @@ def _accept_paths(batch, plan, running):
         searching = drafted > 0 and batch.known[place] < window
         while searching:
             searching = False
+            if plan.tree_child[shape, node, 0] == 0:
+                break
+            drawn = luck(batch.luck_key[place], batch.emitted[place] + depth)
             for rank in range(plan.tree_child.shape[2]):
                 child = plan.tree_child[shape, node, rank]
                 if child == 0 or child > drafted:
                     break
-                key = batch.luck_key[place] ^ (np.uint64(rank) * RANK_SALT)
-                if luck(key, batch.emitted[place] + depth) < plan.accept_below[row, depth, rank]:
+                if drawn < plan.accept_below[row, depth, rank]:
                     node, depth, searching = child, depth + 1, True
                     break
         batch.agreed[place] = depth
@@ -219,6 +220,7 @@ def _move(batch, place, target):
     batch.request[target] = batch.request[place]
     batch.class_id[target] = batch.class_id[place]
     batch.row[target] = batch.row[place]
+    batch.row_now[target] = batch.row_now[place]
     batch.luck_key[target] = batch.luck_key[place]
     batch.output[target] = batch.output[place]
     batch.emitted[target] = batch.emitted[place]
@@ -285,12 +287,15 @@ def _compiled(sources: str):
             state.host_s += host_s
             state.running_request_s += state.running * step_s
             _pass_time(requests, state, step_s)
+            finished_before = state.finished
             emitted = _emit(requests, batch, plan, state, draft_tokens)
             if tracing:
                 trace.times[state.trace_rows] = start_s, verify_s, draft_s, host_s
                 tokens, decoding, prefilling, _, drafts = step
                 trace.counts[state.trace_rows] = tokens, decoding, prefilling, drafts, emitted, waiting
                 state.trace_rows += 1
+            if plan.pause_on_finish and state.finished > finished_before:
+                return PAUSED
 
     return advance
 

@@ -161,3 +161,40 @@ def test_an_objective_may_bind_one_class_alone():
     assert result.goodput((replace(limit, class_id=0),)).fraction == 1.0
     assert result.meets((replace(limit, class_id=0),))
     assert not result.meets((replace(limit, class_id=1),))
+
+
+def test_a_worst_case_reservation_admits_fewer_and_preempts_nobody():
+    """10 blocks of 16: three requests of 20 + 40 tokens want 4 blocks each at the end, 2 at the start."""
+    load = workload(np.zeros(3), 20, 40)
+    tight = {"kv_blocks": 10, "reserve_full_prompt": True}
+    costs = affine_costs(step_s=0.01)
+    eager = simulate(load, costs=costs, limits=limits(**tight), speculation=PLAIN, seed=0)
+    careful = simulate(
+        load, costs=costs, limits=limits(**tight, reserve_full_output=True), speculation=PLAIN, seed=0, trace_steps=True
+    )
+    assert eager.preemptions.sum() > 0
+    assert careful.preemptions.sum() == 0
+    assert careful.steps is not None
+    assert (careful.steps.decoding + careful.steps.prefilling).max() == 2
+    assert careful.counts.finished == 3
+
+
+def test_alternating_steps_go_on_when_a_prompt_preempts_itself():
+    """A chunk that finds no blocks gives way to the decodes, instead of being admitted and preempted for ever."""
+    result = simulate(
+        workload(np.zeros(2), [1, 30], [17, 16]),
+        costs=affine_costs(step_s=0.01),
+        limits=limits(
+            max_sequences=2,
+            kv_blocks=60,
+            block_tokens=1,
+            long_prefill_tokens=20,
+            chunked_prefill=False,
+            reserve_full_prompt=False,
+            alternate_prefill=True,
+        ),
+        speculation=PLAIN,
+        seed=0,
+        until_s=60.0,
+    )
+    assert result.counts.finished == 2
