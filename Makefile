@@ -59,7 +59,7 @@ TABLES := $(VENV)/kernel-tables
 TABLES_VERSION := 0.12.0
 HOST_INPUTS := $(if $(COST_CURVES),--cost-curves $(COST_CURVES) --speedups $(SPEEDUPS))
 
-$(TABLES): $(DEV_STAMP)
+$(TABLES): $(BASE_STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tables]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@.part aiconfigurator-core==$(TABLES_VERSION)
 	@mv $@.part $@
