@@ -19,7 +19,7 @@ from scenarios.acceptance import AcceptanceCase, acceptance_cases
 from scenarios.files import looks_like_path
 from scenarios.imports.traces import Trace
 from scenarios.loads import read_scenario_trace
-from scenarios.proposing import largest_draft, medusa_head, policy_of, proposer_of, tree_nodes
+from scenarios.proposing import largest_draft, layered_mtp_head, medusa_head, policy_of, proposer_of, tree_nodes
 from scenarios.schema import CATALOGUE, HEAD_METHODS, MATCHING_METHODS, Scenario
 from simulator.limits import EngineLimits
 from simulator.policy import DraftPolicy, FixedDraft
@@ -219,6 +219,8 @@ def _draft(scenario: Scenario, target: Model) -> Model | None:
     source = speculation.draft
     if speculation.method == "medusa":
         return medusa_head(target, held=proposer_of(speculation).work.heads(_draft_tokens(scenario, target)))
+    if speculation.method == "mtp" and speculation.mtp_layers > 1:
+        return layered_mtp_head(target, speculation.mtp_layers)
     if source is None or (speculation.method == "mtp" and source == scenario.target.model):
         return mtp_head(target)
     return load_model(

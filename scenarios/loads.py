@@ -21,6 +21,7 @@ from simulator.workload import (
     fixed_lengths,
     gamma_arrivals,
     lognormal_lengths,
+    swinging_arrivals,
 )
 
 SWEEP_FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
@@ -163,7 +164,10 @@ def _class_requests(
     workload: OpenWorkload | ClosedWorkload, kind: RequestKind, index: int, point: LoadPoint, streams: Streams
 ) -> tuple[NDArray[np.float64], IntArray, IntArray]:
     requests = max(1, round(workload.requests * kind.share_fraction))
-    if isinstance(workload, OpenWorkload):
+    if isinstance(workload, OpenWorkload) and workload.swing is not None:
+        phases = workload.swing.phases(point.value * kind.share_fraction)
+        arrival_s = swinging_arrivals(requests, phases, streams.get("arrivals", index))
+    elif isinstance(workload, OpenWorkload):
         arrival_s = gamma_arrivals(
             requests,
             point.value * kind.share_fraction,

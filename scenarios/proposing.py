@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from roofline.counts import parameters
 from roofline.errors import InvalidInput
+from roofline.hf_config import mtp_head
 from roofline.specs import Layer, Linear, Model
 from scenarios.drafting import HEAD_METHODS, MATCHING_METHODS, Drafting, TreeShape
 from simulator.controllers import AdaptiveBudget, ClosedLoop, OffAbove, ThroughputOptimal, closed_loop_from_config
@@ -102,6 +104,20 @@ def largest_draft(speculation: Drafting, draft_tokens: int, *, advised: int) -> 
     """K to tabulate: at least that of the scenario and what the advice may look at; a tree ends with its nodes."""
     ends = speculation.tree is not None or speculation.method == "medusa"
     return draft_tokens if ends or not draft_tokens else max(draft_tokens, advised)
+
+
+def layered_mtp_head(target: Model, layers: int) -> Model:
+    """One of `layers` MTP layers used in turn: what a pass runs; the weights of the others are held beside it."""
+    shipped = sum(layer.count for layer in target.mtp_layers)
+    if shipped != layers:
+        raise InvalidInput(
+            f"speculation.mtp_layers must be the {shipped} MTP layers of {target.name}, got {layers}; "
+            "correct it, or name another method"
+        )
+    one = target.mtp_layers[0].model_copy(update={"count": 1})
+    head = mtp_head(target.model_copy(update={"mtp_layers": (one,)}))
+    others = parameters(head) * (layers - 1)
+    return head.model_copy(update={"other_parameters": head.other_parameters + others})
 
 
 def medusa_head(target: Model, *, held: int = 1) -> Model:

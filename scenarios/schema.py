@@ -128,6 +128,34 @@ class TraceWorkload(Frozen):
     )
 
 
+class Swing(Frozen):
+    """A Poisson rate that swings around the workload's: bursts and quiet, or a day's sine. One of the two ways."""
+
+    on_s: PositiveFloat | None = Field(default=None, description="bursts last so long")
+    off_s: PositiveFloat | None = Field(default=None, description="quiet between bursts")
+    quiet_fraction: Fraction = Field(default=0.0, description="rate of the quiet over that of a burst")
+    period_s: PositiveFloat | None = Field(default=None, description="a sine of this period, from its trough")
+    swing_fraction: Fraction | None = Field(default=None, description="0.8: from 20 % to 180 % of the mean")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Swing:
+        given = [name for name in ("on_s", "off_s", "period_s", "swing_fraction") if getattr(self, name) is not None]
+        if given not in (["on_s", "off_s"], ["period_s", "swing_fraction"]):
+            raise InvalidInput(
+                "workload.swing needs on_s and off_s, or period_s and swing_fraction, got "
+                f"{' and '.join(given) or 'none of them'}; keep one pair"
+            )
+        return self
+
+    def phases(self, mean_per_s: float) -> tuple[tuple[float, float], ...]:
+        """(seconds, rate per second) over and over."""
+        from simulator.workload import diurnal_phases, on_off_phases
+
+        if self.on_s is not None and self.off_s is not None:
+            return on_off_phases(mean_per_s, on_s=self.on_s, off_s=self.off_s, quiet_fraction=self.quiet_fraction)
+        return diurnal_phases(mean_per_s, period_s=self.period_s or 1.0, swing_fraction=self.swing_fraction or 0.0)
+
+
 class OpenWorkload(Frozen):
     """Requests that arrive on their own: Poisson, or gamma with a burstiness (below 1: burstier)."""
 
@@ -135,6 +163,7 @@ class OpenWorkload(Frozen):
     rate_per_s: PositiveFloat | None = Field(default=None, description="the sweep goes from 0.25x to 4x of it")
     requests: PositiveInt = 4000
     burstiness: PositiveFloat = 1.0
+    swing: Swing | None = Field(default=None, description="none: the rate is constant")
     input_tokens: PositiveInt | Lengths | None = None
     output_tokens: PositiveInt | Lengths | None = None
     prefix_hit_fraction: Fraction = 0.0
@@ -143,6 +172,8 @@ class OpenWorkload(Frozen):
     @model_validator(mode="after")
     def _lengths(self) -> OpenWorkload:
         _check_lengths(self.input_tokens, self.output_tokens, self.classes)
+        if self.kind == "gamma" and self.swing is not None:
+            raise InvalidInput("workload.swing needs kind = 'poisson', got 'gamma'; bursts are in the swing then")
         if self.kind == "poisson" and self.burstiness != 1.0:
             raise InvalidInput(
                 f"workload.burstiness = {self.burstiness:g} needs kind = 'gamma', got 'poisson'; change the kind"

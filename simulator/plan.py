@@ -133,8 +133,7 @@ def step_plan(
     largest = max(control.max_draft_tokens, int(draft_by_batch.max()))
     _check_reach(costs, limits, largest)
     if isinstance(proposer, ParticularProposer):
-        for drafts in sorted(set(draft_by_batch.tolist())):
-            proposer.check_draft_tokens(drafts)
+        _check_drafts(proposer, draft_by_batch)
     classes = len(workload.class_names)
     chances = chances_of(speculation, classes=classes, draft_tokens=largest) if largest > 0 else None
     if chances is not None and control.kind == BUDGET and np.any(np.diff(chances.survival, axis=1) > 1e-12):
@@ -165,6 +164,11 @@ def step_plan(
         **_slot_arrays(control, policy),
     )
     return plan, chances
+
+
+def _check_drafts(proposer: ParticularProposer, draft_by_batch: IntArray) -> None:
+    for drafts in sorted(set(draft_by_batch.tolist())):
+        proposer.check_draft_tokens(drafts)
 
 
 def _chance_arrays(chances: Chances | None, proposed: FloatArray) -> dict[str, Any]:

@@ -79,20 +79,24 @@ def decide(scenario: Scenario, *, workers: int = 1, progress: Progress | None = 
     return decide_service(build_service(scenario), workers=workers, progress=progress)
 
 
-def decide_service(service: Service, *, workers: int = 1, progress: Progress | None = None) -> Decision:
-    """`decide` for a service that is already built."""
-    scenario = service.scenario
+def _check_decidable(service: Service) -> None:
     if service.on is None:
         raise InvalidInput(
             "speculation.method is 'none', so there is nothing to decide; give --speculative-config in "
             "the serve "
             "line, or method, draft and draft_tokens in [speculation]"
         )
-    if scenario.speculation.tree is not None:
+    if service.scenario.speculation.tree is not None:
         raise InvalidInput(
             "speculation.tree is simulated, but decide searches over the K of chains; compare the arms with "
             "`specdec simulate --arm on` and `--arm off`, or remove the tree"
         )
+
+
+def decide_service(service: Service, *, workers: int = 1, progress: Progress | None = None) -> Decision:
+    """`decide` for a service that is already built."""
+    scenario = service.scenario
+    _check_decidable(service)
     points = load_points(scenario, service.trace)
     requests = workload_at(scenario, points[0], trace=service.trace, seed=0)
     context_tokens = decode_context_tokens(requests)
