@@ -25,7 +25,7 @@ slo = ["tpot_p95=40ms", "ttft_p95=1s"]
 [hardware]
 gpu = "H100-SXM"                  # `specdec list gpus`, or the path of a TOML file with its data sheet
 # tensor_parallel = 4
-# calibration = "my-gpu.json"     # measured constants; without it the catalogue's published ones are used
+# calibration = "my-gpu.json"     # measured constants; default: shipped for the GPU and engine, else catalogue
 
 [speculation]
 draft = "SafeAILab/EAGLE3-LLaMA3.1-8B"   # `specdec list models`, or the path of the draft's config.json
