@@ -50,8 +50,8 @@ class MeasuredMatrices:
         ratio = np.zeros(asked.shape)
         for column, column_share in _neighbours(self.columns, columns):
             for depth, depth_share in _neighbours(self.inner, inner):
-                log_curve: FloatArray = np.interp(np.log(asked), np.log(self.rows), np.log(self.seconds[column, depth]))
-                curve_s = np.exp(log_curve)
+                log_times = np.asarray(np.log(self.seconds[column, depth]), float)
+                curve_s = np.exp(np.asarray(np.interp(np.log(asked), np.log(self.rows), log_times), float))
                 curve_s = curve_s * np.maximum(asked / self.rows[-1], 1.0)
                 roof_s = self.roofline_s(asked, (float(self.inner[depth]), float(self.columns[column])))
                 ratio = ratio + column_share * depth_share * np.log(curve_s / roof_s)
