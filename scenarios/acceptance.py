@@ -10,6 +10,7 @@ from roofline.calibration import Label
 from roofline.errors import InvalidInput
 from scenarios import notation
 from scenarios.loads import kinds
+from scenarios.quantization_presets import quantization_factor
 from scenarios.schema import AcceptanceGiven, Scenario
 from scenarios.task_presets import task_spread
 from simulator.acceptance import Acceptance, IidAcceptance, LengthAcceptance, PerPositionAcceptance
@@ -82,7 +83,10 @@ def _model(given: AcceptanceGiven, draft_tokens: int) -> Acceptance:
         spread = BetaSpread(given.spread_concentration, given.spread_over)
     decay = ContextDecay(given.by_context) if given.by_context else None
     mean = _mean(given, draft_tokens)
-    varied = VariedAcceptance(mean, spread, decay, given.sibling_fractions, given.factor)
+    factor = given.factor
+    if given.quantization_preset is not None:
+        factor *= quantization_factor(given.quantization_preset)
+    varied = VariedAcceptance(mean, spread, decay, given.sibling_fractions, factor)
     if varied == VariedAcceptance(mean):
         return mean
     if isinstance(mean, LengthAcceptance) and spread is not None:

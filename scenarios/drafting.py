@@ -182,6 +182,7 @@ class AcceptanceGiven(Frozen):
     sibling_fractions: tuple[Fraction, ...] = Field(
         default=(), description="trees: chance of the 2nd, 3rd, … candidate where those before it fail"
     )
+    quantization_preset: str | None = Field(default=None, description="a published loss, times factor (assumed)")
     factor: Fraction = Field(default=1.0, description="on every acceptance: a quantised target, sampling (assumed)")
 
     @model_validator(mode="after")

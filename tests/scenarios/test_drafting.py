@@ -9,9 +9,10 @@ from roofline.counts import weight_bytes
 from roofline.errors import InvalidInput, SpecdecError
 from roofline.hf_config import load_model
 from scenarios.build import build_service
-from scenarios.files import scenario_from_dict
+from scenarios.files import PRESET_FOLDER, read_toml, scenario_from_dict
 from scenarios.loads import load_points, workload_at
 from scenarios.proposing import layered_mtp_head, medusa_head
+from scenarios.quantization_presets import quantization_names
 from scenarios.questions.decide import decide
 from scenarios.questions.simulate import simulate_one
 from simulator.controllers import AdaptiveBudget, ClosedLoop, OffAbove, ThroughputOptimal
@@ -87,6 +88,18 @@ def test_a_given_length_holds_although_requests_differ():
     length = {"length": "2.4@3", "spread_concentration": 3.0, "spread_over": "rounds"}
     load = BASE["workload"] | {"requests": 600, "output_tokens": 200}
     assert _simulate(acceptance=length, workload=load).acceptance_length == pytest.approx(2.4, abs=0.03)
+
+
+def test_a_published_loss_of_quantisation_lowers_every_acceptance():
+    given = {"alpha": 0.8, "quantization_preset": "gemma-4-31b-iq2_m"}
+    (case,) = build_service(_scenario(acceptance=given)).cases
+    assert case.models[0].conditional(2) == pytest.approx([0.8 * 0.955] * 2)
+    assert case.label == "assumed"
+    for name in quantization_names():
+        source = read_toml(PRESET_FOLDER / "quantization.toml", what="preset file")[name]["source"]
+        assert set(source) == {"title", "url", "retrieved"}
+    with pytest.raises(SpecdecError, match="quantization_preset must be one of"):
+        build_service(_scenario(acceptance={"alpha": 0.8, "quantization_preset": "int3"}))
 
 
 def test_the_load_swings_around_its_mean():
