@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from simulator.compiled import compiled, inlined
+from simulator.compiled import compiled
 from simulator.pricing import group_s
 from simulator.rng import LUCK_BITS, luck
 from simulator.state import SURVIVAL_BINS
@@ -35,12 +35,11 @@ def round_rows(batch, plan, running):
         batch.row_now[place] = row
 
 
-@inlined
-def choose_draft_tokens(batch, costs, plan, state, step, scheduled):
-    """K of the drafts made in this step, verified in the next."""
-    if plan.control == STATIC:
-        return plan.draft_by_batch[scheduled]
+@compiled
+def controlled_draft_tokens(batch, costs, plan, state, step, scheduled):
+    """K of the drafts made in this step, verified in the next, where it is not a matter of batch size alone."""
     if plan.control == CLOSED_LOOP:
+        _observe(batch, plan, state, scheduled)
         slot = _slot(plan, scheduled)
         return plan.slot_drafts[slot, plan.slot_index[slot]]
     return _best_draft_tokens(batch, costs, plan, state, step, scheduled)
@@ -205,7 +204,7 @@ def _slot(plan, batch_size):
 
 
 @compiled
-def observe(batch, plan, state, scheduled):
+def _observe(batch, plan, state, scheduled):
     """Closed loop: the accepted drafts of this step enter the moving average of its slot, now and then a new K.
 
     SGLang's rule (adaptive speculative decoding): down while the average is at most the next lower K - 0.5 + DOWN

@@ -17,7 +17,7 @@ from simulator.result import Counts, Result, StepTrace, Totals
 from simulator.rng import luck_keys
 from simulator.scheduler import report
 from simulator.state import Plan, Requests, Trace, loop_costs, new_batch, new_state
-from simulator.step_loop import DONE, TRACE_FULL, advance
+from simulator.step_loop import DONE, TRACE_FULL, advance, advance_plainly, is_plain
 from simulator.workload import Workload
 
 TRACE_ROWS = 4096
@@ -43,6 +43,7 @@ class Replica:
         self._table = costs
         self._open_loop = workload.concurrency is None
         self._plan, chances = step_plan(workload, costs=costs, limits=limits, speculation=speculation)
+        self._advance = advance_plainly if is_plain(self._plan) else advance
         accept_row = workload.class_id * 0 if chances is None else chances.request_rows(workload.class_id, seed)
         self._requests = _requests(workload, limits, self._plan, seed)._replace(accept_row=accept_row)
         self._turns = self._requests._replace(
@@ -97,7 +98,7 @@ class Replica:
         """Run every step that starts before `until_s`; True when no request is left."""
         while True:
             with np.errstate(over="ignore"):  # with the JIT off the hash wraps around in numpy scalars
-                reason = advance(
+                reason = self._advance(
                     self._requests, self._batch, self._costs, self._plan, self._state, self._trace, until_s
                 )
             if reason != TRACE_FULL:

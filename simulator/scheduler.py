@@ -15,10 +15,6 @@ from simulator.state import Batch, Requests
 def schedule(requests, batch, plan, state):
     """Give every running request its tokens, then admit from the queue; returns how many are in the step."""
     preempted_before = state.preempted
-    if plan.alternate_prefill:
-        prompts = _schedule_prompts(requests, batch, plan, state)
-        if prompts > 0:
-            return prompts
     demand, missing_blocks = _demand(batch, plan, state.running)
     if demand <= plan.max_batched_tokens and missing_blocks <= state.free_blocks and plan.long_prefill_tokens == 0:
         state.free_blocks -= missing_blocks
@@ -32,8 +28,10 @@ def schedule(requests, batch, plan, state):
 
 
 @compiled
-def _schedule_prompts(requests, batch, plan, state):
-    """A step of prompts alone: chunks under way, then new requests; 0 when decodes may have the step."""
+def schedule_prompts(requests, batch, plan, state):
+    """A step of prompts alone: chunks under way, then new requests; 0 when decodes may have the step, or share it."""
+    if not plan.alternate_prefill:
+        return 0
     batch.scheduled[: state.running] = 0
     budget, preempted_before = plan.max_batched_tokens, state.preempted
     scheduled = place = 0

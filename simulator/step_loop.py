@@ -8,17 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from simulator.compiled import compiled, inlined
-from simulator.control import (
-    BUDGET,
-    CLOSED_LOOP,
-    choose_draft_tokens,
-    keep_likely_drafts,
-    observe,
-    round_rows,
-)
+from simulator.control import BUDGET, STATIC, controlled_draft_tokens, keep_likely_drafts, round_rows
 from simulator.pricing import price, tally
 from simulator.rng import ALWAYS, luck
-from simulator.scheduler import leave, schedule, skip_refused
+from simulator.scheduler import leave, schedule, schedule_prompts, skip_refused
 from simulator.state import Batch, Costs, Plan, Requests, Trace
 
 NO_WINDOW = 1 << 62
@@ -62,23 +55,21 @@ def _pass_time(requests, state, span_s):
     state.now_s = end_s
 
 
-@inlined
-def _accept(batch, plan, state):
-    """How many drafts of each sequence agree with the target, into `batch.agreed`."""
-    if plan.varied and not plan.tree:  # trees know the row since they were drafted
-        round_rows(batch, plan, state.running)
-    if plan.tree:
+@compiled
+def _accept_varied(batch, plan, state):
+    """The general case of `_accept`: trees, and acceptance that changes from round to round."""
+    if plan.tree:  # the row of a tree is known since it was drafted
         _accept_paths(batch, plan, state.running)
     else:
-        _accept_chains(batch, plan, state.running)
+        round_rows(batch, plan, state.running)
+        _accept(batch, plan, state.running, batch.row_now)
 
 
 @inlined
-def _accept_chains(batch, plan, running):
-    """Drafts are judged in order; the first that fails ends it."""
+def _accept(batch, plan, running, rows):
+    """How many drafts of each sequence agree with the target, into `batch.agreed`; the first that fails ends it."""
     computed, known, scheduled, emitted = batch.computed, batch.known, batch.scheduled, batch.emitted
     agreed, agreeing, below, luck_key = batch.agreed, batch.agreeing, batch.below, batch.luck_key
-    rows = batch.row_now if plan.varied else batch.row
     window = plan.draft_window_tokens if plan.draft_window_tokens > 0 else NO_WINDOW
     longest = 0
     for place in range(running):
@@ -133,20 +124,23 @@ def _rejected(batch, running):
 
 
 @inlined
-def _emit(requests, batch, plan, state, draft_tokens):
-    """Emit tokens, propose for the next step, retire the finished; returns tokens emitted."""
+def _emit(requests, batch, state, draft_tokens):
+    """Emit tokens, propose for the next step; returns (tokens emitted, finished requests)."""
     emitted_in_step, first, last = _grow(batch, state.running, draft_tokens)
     if first > 0:
         for place in range(state.running):
             if batch.gained[place] > 0 and batch.emitted[place] == batch.gained[place]:
                 requests.first_token_s[batch.request[place]] = state.now_s
+    return emitted_in_step, last
+
+
+@compiled
+def _vary_drafts(requests, batch, plan, state, draft_tokens):
+    """The general case of proposing: drafts that depend on a match, a tree or a verification budget."""
     if draft_tokens > 0 and plan.propose_below[draft_tokens - 1] < ALWAYS:
         _find_matches(requests, batch, plan, state.running)
     if draft_tokens > 0 and (plan.tree or plan.control == BUDGET):
         _trim(batch, plan, state)
-    if last > 0:
-        _retire(requests, batch, plan, state)
-    return emitted_in_step
 
 
 @compiled
@@ -233,6 +227,13 @@ def _move(batch, place, target):
     batch.accepted[target] = batch.accepted[place]
 
 
+def is_plain(plan: Plan) -> bool:
+    """Whether `advance_plainly` serves the plan: chains of drafts, K by batch size, nothing drawn but acceptance."""
+    matches = len(plan.propose_below) > 0 and int(plan.propose_below.min()) < ALWAYS
+    special = plan.tree or plan.varied or plan.alternate_prefill or plan.control != STATIC
+    return not (matches or special)
+
+
 def _sources() -> str:
     """Digest of the files that are compiled together.
 
@@ -244,7 +245,9 @@ def _sources() -> str:
     return hashlib.blake2b(b"".join((folder / name).read_bytes() for name in names), digest_size=8).hexdigest()
 
 
-def _compiled(sources: str):
+def _compiled(sources: str, general: bool):
+    """`advance` for every plan, or without the parts that only some plans need: those take most of the compile time."""
+
     @compiled
     def advance(
         requests: Requests, batch: Batch, costs: Costs, plan: Plan, state: np.record, trace: Trace, until_s: float
@@ -266,14 +269,24 @@ def _compiled(sources: str):
             if tracing and state.trace_rows == len(trace.times):
                 return TRACE_FULL
             waiting = state.next_arrival - state.refused - state.finished - state.running
-            scheduled = schedule(requests, batch, plan, state)
+            scheduled = 0
+            if general:  # a constant: numba drops the branch before it compiles what it calls
+                scheduled = schedule_prompts(requests, batch, plan, state)
+            if scheduled == 0:
+                scheduled = schedule(requests, batch, plan, state)
             assert scheduled > 0
             start_s = state.now_s
             step = tally(batch, costs.windows, state.running)
-            _accept(batch, plan, state)
-            if plan.control == CLOSED_LOOP:
-                observe(batch, plan, state, scheduled)
-            draft_tokens = choose_draft_tokens(batch, costs, plan, state, step, scheduled)
+            draft_tokens = plan.draft_by_batch[scheduled]
+            if general:
+                if plan.varied or plan.tree:
+                    _accept_varied(batch, plan, state)
+                else:
+                    _accept(batch, plan, state.running, batch.row)
+                if plan.control != STATIC:
+                    draft_tokens = controlled_draft_tokens(batch, costs, plan, state, step, scheduled)
+            else:
+                _accept(batch, plan, state.running, batch.row)
             rejected = _rejected(batch, state.running) if costs.draft_leaves_out_rejected else 0
             verify_s, draft_s, host_s = price(batch.sums, costs, plan, state, draft_tokens, step, rejected)
             if state.draft_tokens >= 0 and draft_tokens != state.draft_tokens:
@@ -288,7 +301,11 @@ def _compiled(sources: str):
             state.running_request_s += state.running * step_s
             _pass_time(requests, state, step_s)
             finished_before = state.finished
-            emitted = _emit(requests, batch, plan, state, draft_tokens)
+            emitted, last = _emit(requests, batch, state, draft_tokens)
+            if general:
+                _vary_drafts(requests, batch, plan, state, draft_tokens)
+            if last > 0:
+                _retire(requests, batch, plan, state)
             if tracing:
                 trace.times[state.trace_rows] = start_s, verify_s, draft_s, host_s
                 tokens, decoding, prefilling, _, drafts = step
@@ -300,4 +317,6 @@ def _compiled(sources: str):
     return advance
 
 
-advance = _compiled(_sources())
+advance = _compiled(_sources(), general=True)
+advance_plainly = _compiled(_sources(), general=False)
+"""For plans without trees, matches, varying acceptance, controllers or alternating prompts: same steps, same bytes."""
