@@ -4,8 +4,20 @@ import numpy as np
 import pytest
 
 from roofline.errors import InvalidInput
+from simulator.acceptance import IidAcceptance
+from simulator.controllers import ThroughputOptimal
+from simulator.policy import FixedDraft
+from simulator.proposers import HeadProposer
+from simulator.replica import Speculation, simulate
 from simulator.rng import Streams
-from simulator.workload import diurnal_phases, on_off_phases, rollout_workload, swinging_arrivals
+from simulator.workload import (
+    diurnal_phases,
+    lognormal_lengths,
+    on_off_phases,
+    rollout_workload,
+    swinging_arrivals,
+)
+from tests.strategies import affine_costs, limits
 
 
 def _mean_per_s(phases) -> float:
@@ -50,3 +62,17 @@ def test_a_rollout_is_there_at_once_and_shares_its_prompts():
 def test_swings_that_cannot_be_are_refused(make, message):
     with pytest.raises(InvalidInput, match=message):
         make()
+
+
+def test_the_tail_of_a_rollout_is_where_speculation_pays():
+    """A batch of 64 that empties: always-on loses while it is full, off loses in the tail, the controller neither."""
+    outputs = lognormal_lengths(64, 120, Streams(2).get("outputs"), sigma=0.8, max_tokens=900)
+    load = rollout_workload(8, 8, prompt_tokens=np.full(8, 30), output_tokens=outputs)
+    costs = affine_costs(step_s=0.01, per_token_s=4e-4, draft_pass_s=0.0005)
+
+    def end_s(policy):
+        speculation = Speculation(HeadProposer(), policy, (IidAcceptance(0.7),))
+        return simulate(load, costs=costs, limits=limits(), speculation=speculation, seed=1).end_s
+
+    off_s, on_s, chosen_s = (end_s(policy) for policy in (FixedDraft(0), FixedDraft(4), ThroughputOptimal(6)))
+    assert chosen_s < 0.95 * min(off_s, on_s)
