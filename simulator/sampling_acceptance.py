@@ -37,9 +37,10 @@ def sampled_acceptance(
         return float(np.mean(proposed == np.argmax(target_logits, axis=1)))
     target: FloatArray = _shares(target_logits / temperature)
     if draft_sampling == "greedy":
-        return float(target[np.arange(len(target)), proposed].mean())
+        chosen: FloatArray = np.take_along_axis(target, proposed[:, None], axis=1)
+        return float(chosen.mean())
     overlap: FloatArray = np.minimum(target, _shares(draft_logits / temperature))
-    return float(overlap.sum(axis=1).mean())
+    return float(overlap.sum()) / len(overlap)
 
 
 def _shares(logits: FloatArray) -> FloatArray:
