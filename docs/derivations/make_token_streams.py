@@ -1,4 +1,4 @@
-"""Makes the token logs in scenarios/data/streams: `python tools/make_token_streams.py [FOLDER]`.
+"""Makes the token logs in scenarios/data/streams: `python docs/derivations/make_token_streams.py [FOLDER]`.
 
 Four kinds of text, cut into requests: Python code and prose of this project (its own files, Apache-2.0), JSON records
 and agent sessions made here. Token ids come from a simple lexer (words, runs of blanks, single signs), numbered as
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "scenarios" / "data" / "streams"
 LEXER = re.compile(r"\w+| +|\n+|[^\w\s]")
 CODE_FILES = ("simulator/scheduler.py", "simulator/step_loop.py", "simulator/workload.py", "roofline/memory.py")
