@@ -243,7 +243,8 @@ def _draft_chain_s(
         elif draft is not None and costs is not None:
             choose_base_s = sampler.draft_base_s + sampler.draft_per_sequence_s * sequences
             choose_rows_s = sampler.draft_per_logit_s * np.arange(len(costs.logits_s)) * draft.lm_head.outputs
-            chain_s[drafts] = _rounds_s(costs, work, drafts, host=host, choose=(choose_base_s, choose_rows_s))
+            choose = np.asarray(choose_base_s, dtype=np.float64), np.asarray(choose_rows_s, dtype=np.float64)
+            chain_s[drafts] = _rounds_s(costs, work, drafts, host=host, choose=choose)
     chain_s[:, 0] = 0.0
     return chain_s
 

@@ -19,7 +19,7 @@ from scenarios.schema import CATALOGUE, SCHEMA_VERSION, Scenario
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
 TRACE_FOLDER = Path(__file__).parent / "data"
-_NOT_SCENARIOS = ("acceptance",)
+_NOT_SCENARIOS = ("acceptance", "quantization")
 _FIXES = {
     "target": "give --serve or --model, or a [target] table",
     "hardware": "give --gpu, or a [hardware] table",

@@ -34,7 +34,8 @@ def sampled_acceptance(
         raise InvalidInput(f"temperature must be 0 or more, got {temperature}; 0 is greedy")
     proposed = np.argmax(draft_logits, axis=1)
     if temperature == 0.0:
-        return float(np.mean(proposed == np.argmax(target_logits, axis=1)))
+        agree = np.equal(proposed, np.argmax(target_logits, axis=1))
+        return float(np.count_nonzero(agree)) / len(agree)
     target: FloatArray = _shares(target_logits / temperature)
     if draft_sampling == "greedy":
         chosen: FloatArray = np.take_along_axis(target, proposed[:, None], axis=1)

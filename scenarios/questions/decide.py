@@ -11,7 +11,7 @@ from roofline.calibration import Calibration
 from roofline.errors import InvalidInput
 from roofline.memory import MemoryAccount
 from scenarios.acceptance import AcceptanceCase
-from scenarios.build import Service, build_service
+from scenarios.build import Arm, Service, build_service
 from scenarios.imports.serve_command import FlagReport, parse_serve_command
 from scenarios.loads import load_points, workload_at
 from scenarios.questions.advice import Advice, advise
@@ -79,7 +79,8 @@ def decide(scenario: Scenario, *, workers: int = 1, progress: Progress | None = 
     return decide_service(build_service(scenario), workers=workers, progress=progress)
 
 
-def _check_decidable(service: Service) -> None:
+def _decidable(service: Service) -> Arm:
+    """The speculating arm, where there is one whose K can be searched."""
     if service.on is None:
         raise InvalidInput(
             "speculation.method is 'none', so there is nothing to decide; give --speculative-config in "
@@ -91,19 +92,20 @@ def _check_decidable(service: Service) -> None:
             "speculation.tree is simulated, but decide searches over the K of chains; compare the arms with "
             "`specdec simulate --arm on` and `--arm off`, or remove the tree"
         )
+    return service.on
 
 
 def decide_service(service: Service, *, workers: int = 1, progress: Progress | None = None) -> Decision:
     """`decide` for a service that is already built."""
     scenario = service.scenario
-    _check_decidable(service)
+    on = _decidable(service)
     points = load_points(scenario, service.trace)
     requests = workload_at(scenario, points[0], trace=service.trace, seed=0)
     context_tokens = decode_context_tokens(requests)
     advice = None
     if service.cases:
         advice = advise(
-            service.on,
+            on,
             service.cases[len(service.cases) // 2],
             context_tokens=context_tokens,
             max_draft_tokens=scenario.run.max_draft_tokens,
@@ -121,7 +123,7 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
         draft_tokens=service.draft_tokens,
         context_tokens=context_tokens,
         advice=advice,
-        memory=service.on.memory,
+        memory=on.memory,
         window=_window(service, requests.prompt_tokens + requests.output_tokens),
         assumptions=(*assumptions_of(service), *outside, *moved),
         flags=parse_serve_command(scenario.serve).flags if scenario.serve else (),
