@@ -1,6 +1,7 @@
 """Attention of a pass: what depends on contexts. Cache bytes per sequence, arithmetic per (row, token) pair."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -113,7 +114,7 @@ def _recurrence_fit(calibration: Calibration) -> OperatorFit:
     return calibration.operator("elementwise", "any")
 
 
-def attention_coefficients(model: Model, shard: Shard) -> dict[str, object]:
+def attention_coefficients(model: Model, shard: Shard) -> dict[str, Any]:
     """Fields of `ForwardCosts` that price attention: seconds per cached token and per pair, launches, exponents."""
     fmt = kv_format(model.precision.kv_bits)
     classes = attention_classes(model, shard.tensor)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from datetime import date
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 
@@ -279,7 +279,8 @@ def load_calibration(path: Path) -> Calibration:
         raise InvalidInput(
             f"calibration {path}: not JSON at line {error.lineno}; refit it with `specdec calibrate fit`"
         ) from error
-    version = content.get("schema_version") if isinstance(content, dict) else None
+    fields = cast("dict[str, object]", content) if isinstance(content, dict) else {}
+    version = fields.get("schema_version")
     if version != SCHEMA_VERSION:
         raise InvalidInput(
             f"calibration {path}: schema_version must be {SCHEMA_VERSION}, got {version!r}; "

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
 from roofline.errors import InvalidInput
 from simulator.result import Result

@@ -51,7 +51,8 @@ class Bench:
         """Build both models and the caches for the largest batch."""
         if device == "cpu":
             torch.set_num_threads(1)
-        self.preset, self.dtype, self.device, self.context_tokens = preset, dtype, device, context_tokens
+        self.dtype: EngineDType = dtype
+        self.preset, self.device, self.context_tokens = preset, device, context_tokens
         self.generator = torch.Generator(device=device).manual_seed(seed)
         self._models = {
             "target": Decoder(preset.target, dtype, device=device, seed=seed),

@@ -29,7 +29,7 @@ class CapturedCall:
         torch.cuda.current_stream().wait_stream(side)
         self._graph = torch.cuda.CUDAGraph()
         self._graph.register_generator_state(generator)
-        with torch.cuda.graph(self._graph, pool=pool):
+        with torch.cuda.graph(self._graph, pool=pool):  # type: ignore[arg-type] # an opaque handle
             call()
 
     def __call__(self) -> None:

@@ -76,7 +76,8 @@ class Decoder:
 
     def __init__(self, shape: DecoderShape, dtype: EngineDType, *, device: str, seed: int, scale: float = 1.0) -> None:
         """Draw and prepare the weights."""
-        self.shape, self.dtype, self.device = shape, dtype, device
+        self.dtype: EngineDType = dtype
+        self.shape, self.device = shape, device
         self.torch_dtype = TORCH_DTYPES[dtype]
         self._generator = torch.Generator(device=device).manual_seed(seed)
         self._scale = scale

@@ -49,7 +49,7 @@ def read_rows(file: TableFile, kind: str) -> Rows:
         pyarrow is absent, or the columns are not those known for this kind of table.
     """
     try:
-        import pyarrow.parquet as parquet
+        import pyarrow.parquet as parquet  # pyright: ignore[reportMissingImports] # optional extra
     except ImportError as error:
         raise InvalidInput(f"reading kernel tables needs pyarrow; install: {INSTALL}") from error
     table: Any = parquet.read_table(file.path, partitioning=None)

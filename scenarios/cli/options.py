@@ -23,7 +23,7 @@ _OPTIONS = (
     click.option("--draft-tokens", "-k", metavar="K", help="Draft tokens per round."),
     click.option("--proposal-fraction", metavar="P", help="n-gram, suffix: share of rounds in which a match is found."),
     click.option("--engine", metavar="NAME", help="Engine profile: vllm, sglang, trtllm, …"),
-    click.option("--calibration", metavar="FILE", help="Calibration file, or `catalogue`; default: one shipped for GPU and engine."),
+    click.option("--calibration", metavar="FILE", help="File, or `catalogue`; default: the shipped one."),
     click.option("--clip", is_flag=True, help="Accept use outside the calibration's measured domain."),
     click.option("--trace", metavar="FILE", help="Requests to replay: Azure CSV or Mooncake JSONL."),
     click.option("--rate", metavar="R", help="Poisson arrivals per second; the sweep is 0.25x to 4x."),

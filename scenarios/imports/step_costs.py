@@ -102,9 +102,7 @@ class MeasuredStepCosts:
             )
 
 
-def _computed_s(
-    table: StepCostTable, batches: FloatArray, draft_tokens: int, *, context_tokens: int
-) -> FloatArray:
+def _computed_s(table: StepCostTable, batches: FloatArray, draft_tokens: int, *, context_tokens: int) -> FloatArray:
     return np.array(
         [
             round_cost(table, batch=int(batch), context_tokens=context_tokens, draft_tokens=draft_tokens).round_s

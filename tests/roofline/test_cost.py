@@ -21,7 +21,7 @@ def _table(*, work: DraftWork = CHAIN, with_draft: bool = True, **fit):
 
 
 def test_a_round_by_hand():
-    # One-layer models without logits cost worth noting would hide terms: every term is recomputed here from its definition.
+    # Every term is recomputed here from its definition.
     host = HostFit(step_s=1e-3, round_s=2e-3, draft_pass_s=3e-3, cold_draft_s=4e-3)
     sampler = SamplerFit(verify_base_s=5e-3, verify_per_logit_s=1e-6, draft_base_s=6e-3, plain_base_s=7e-3)
     table = _table(host=host, sampler=sampler)
