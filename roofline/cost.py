@@ -169,7 +169,7 @@ def _forward_costs(model: Model, shard: Shard, max_tokens: int, *, rows: int) ->
         trunk_flops=_total([operator.flops for operator in trunk], max_tokens + 1),
         logits_bytes=(np.arange(rows + 1) > 0) * _total([operator.hbm_bytes for operator in logits], rows + 1),
         logits_flops=_total([operator.flops for operator in logits], rows + 1),
-        **attention_coefficients(model, shard),  # type: ignore[arg-type] # one dict keeps the names in one place
+        **attention_coefficients(model, shard),
     )
 
 
