@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roofline.attention import attention_classes, kv_format, seen_pairs, seen_tokens, state_bytes_per_sequence
-from roofline.operators import OperatorCost, Shard, forward_operators, joined_s, logits_operators, padded_tokens
+from roofline.attention import attention_classes, seen_pairs, seen_tokens, state_bytes_per_sequence
+from roofline.cost import decode_attention_s, forward_costs, trunk_s
+from roofline.operators import OperatorCost, Shard, forward_operators, logits_operators, padded_tokens
 from roofline.specs import Model
 
 
@@ -31,12 +32,19 @@ def pass_account(
 ) -> tuple[AccountRow, ...]:
     """Account of a pass in which `batch` sequences with `context_tokens` cached tokens bring `rows_each` rows each.
 
-    The seconds add up to what `StepCostTable` charges for the pass, sampling and host left out.
+    The seconds add up to what `StepCostTable` charges for the pass, sampling and host left out; where operators are
+    launched one by one and the launches take longer than they do, the difference is a row of its own.
     """
     tokens = padded_tokens(batch * rows_each, shard.graph_tokens)
-    operators = [*forward_operators(model, tokens, shard), *logits_operators(model, batch * rows_each, shard)]
-    rows = [_operator_row(operator, model, shard) for operator in operators]
-    return (*rows, _attention_row(model, shard, batch=batch, rows_each=rows_each, context_tokens=context_tokens))
+    trunk = list(forward_operators(model, tokens, shard))
+    rows = [_operator_row(operator, model, shard) for operator in trunk]
+    rows += [_operator_row(operator, model, shard) for operator in logits_operators(model, batch * rows_each, shard)]
+    rows.append(_attention_row(model, shard, batch=batch, rows_each=rows_each, context_tokens=context_tokens))
+    device_s = sum(float(operator.seconds) for operator in trunk)
+    gaps_s = float(trunk_s(model, batch * rows_each, shard)[0]) - device_s
+    if gaps_s > 0:
+        rows.append(AccountRow("launch gaps", "host", 0.0, 0.0, gaps_s, 0, 0.0))
+    return tuple(rows)
 
 
 def _operator_row(operator: OperatorCost, model: Model, shard: Shard) -> AccountRow:
@@ -53,7 +61,7 @@ def _operator_row(operator: OperatorCost, model: Model, shard: Shard) -> Account
 
 
 def _attention_row(model: Model, shard: Shard, *, batch: int, rows_each: int, context_tokens: int) -> AccountRow:
-    fit = shard.calibration.operator("attention_decode", kv_format(model.precision.kv_bits))
+    """Attention and recurrent state, with the seconds of the table itself."""
     classes = attention_classes(model, shard.tensor)
     read_bytes = flops = 0.0
     for group in classes:
@@ -62,16 +70,15 @@ def _attention_row(model: Model, shard: Shard, *, batch: int, rows_each: int, co
         read_bytes += batch * seen * group.kv_bytes_per_token
         flops += batch * pairs * group.flops_per_pair
     state_bytes = batch * state_bytes_per_sequence(model, shard.tensor)
-    state_s = state_bytes / shard.calibration.operator("elementwise", "any").bytes_per_s
-    layers = sum(group.layers for group in classes)
-    joined = float(joined_s(read_bytes / fit.bytes_per_s, flops / fit.flops_per_s, fit.p_norm))
+    costs = forward_costs(model, shard, 1, rows=1)
+    attention_s = decode_attention_s(costs, batch, rows_each, context_tokens)
     return AccountRow(
         name="attention",
         term="attention",
         hbm_bytes=read_bytes + state_bytes,
         flops=flops,
-        seconds=layers * fit.overhead_s + joined + state_s,
-        launches=layers,
+        seconds=attention_s + costs.state_s_per_sequence * batch,
+        launches=sum(group.layers for group in classes),
         floor_s=_floor_s(read_bytes + state_bytes, flops, model, shard),
     )
 

@@ -136,7 +136,7 @@ def step_cost_table(
     draft_costs = None if draft is None else _draft_forward_costs(draft, deployment, size=size, work=work)
     return StepCostTable(
         label=deployment.calibration.label,
-        target=_forward_costs(target, deployment.shard(), size.max_tokens, rows=rows),
+        target=forward_costs(target, deployment.shard(), size.max_tokens, rows=rows),
         sample_plain_s=_sample_plain_s(sampler, size.max_sequences, target.vocab_size),
         verify_base_s=sampler.verify_base_s,
         verify_per_sequence_s=sampler.verify_per_sequence_s,
@@ -157,7 +157,8 @@ def step_cost_table(
     )
 
 
-def _forward_costs(model: Model, shard: Shard, max_tokens: int, *, rows: int) -> ForwardCosts:
+def forward_costs(model: Model, shard: Shard, max_tokens: int, *, rows: int) -> ForwardCosts:
+    """Lookup arrays of one model's pass on one GPU, up to that many tokens and rows of logits."""
     tokens = np.arange(max_tokens + 1)
     trunk = list(forward_operators(model, tokens, shard))
     logits = list(logits_operators(model, np.arange(rows + 1), shard))
@@ -176,7 +177,7 @@ def _forward_costs(model: Model, shard: Shard, max_tokens: int, *, rows: int) ->
 def _draft_forward_costs(draft: Model, deployment: Deployment, *, size: TableSize, work: DraftWork) -> ForwardCosts:
     extra_tokens = int(_extra_tokens(work, size.max_draft_tokens).max())
     widest = int(work.rows_of_passes(size.max_draft_tokens).max(initial=1))
-    return _forward_costs(
+    return forward_costs(
         draft,
         deployment.shard(draft=True),
         max(size.max_tokens + size.max_sequences * extra_tokens, size.max_sequences * widest),
@@ -327,7 +328,7 @@ def round_cost(table: StepCostTable, *, batch: int, context_tokens: int, draft_t
     return RoundCost(plain_s, verify_s, draft_s, host_s + table.round_host_s)
 
 
-def _decode_attention_s(costs: ForwardCosts, batch: int, rows_each: int, context_tokens: int) -> float:
+def decode_attention_s(costs: ForwardCosts, batch: int, rows_each: int, context_tokens: int) -> float:
     """Attention of `batch` equal sequences with `rows_each` new rows: each cache read once, every pair computed."""
     read_s = pair_s = 0.0
     tile_rows = costs.decode_tile_rows if rows_each > 1 else 1.0
@@ -342,7 +343,7 @@ def _decode_attention_s(costs: ForwardCosts, batch: int, rows_each: int, context
 def _decode_pass_s(costs: ForwardCosts, batch: int, rows_each: int, context_tokens: int) -> float:
     rows = batch * rows_each
     matrices_s = float(costs.trunk_s[rows] + costs.logits_s[rows])
-    attention_s = _decode_attention_s(costs, batch, rows_each, context_tokens)
+    attention_s = decode_attention_s(costs, batch, rows_each, context_tokens)
     return matrices_s + attention_s + costs.state_s_per_sequence * batch
 
 
@@ -357,7 +358,7 @@ def _draft_s(table: StepCostTable, *, batch: int, context_tokens: int, draft_tok
     trunk_tokens += int(table.first_pass_extra_tokens[draft_tokens])
     first_pass_s = (
         float(costs.trunk_s[batch * trunk_tokens])
-        + _decode_attention_s(costs, batch, rows_each, context_tokens)
+        + decode_attention_s(costs, batch, rows_each, context_tokens)
         + costs.state_s_per_sequence * batch
     )
     later_read_s = later_pair_s = 0.0

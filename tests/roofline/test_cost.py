@@ -7,8 +7,19 @@ from hypothesis import strategies as st
 
 from roofline.account import pass_account
 from roofline.calibration import HostFit, SamplerFit
-from roofline.cost import DraftWork, TableSize, round_cost, step_cost_table, trunk_s
+from roofline.catalog import gpu
+from roofline.catalog.shipped import shipped_calibration, shipped_names
+from roofline.cost import (
+    Deployment,
+    DraftWork,
+    TableSize,
+    decode_attention_s,
+    round_cost,
+    step_cost_table,
+    trunk_s,
+)
 from roofline.errors import InvalidInput, OutsideDomain
+from roofline.hf_config import load_model
 from tests.roofline.small_models import deployment, model
 
 SIZE = TableSize(max_tokens=256, max_sequences=16, max_draft_tokens=4)
@@ -130,3 +141,18 @@ def test_rounds_beyond_the_table_are_refused():
         round_cost(table, batch=17, context_tokens=1, draft_tokens=1)
     with pytest.raises(InvalidInput, match=r"draft_tokens must be in 0\.\.4, got 5"):
         round_cost(table, batch=1, context_tokens=1, draft_tokens=5)
+
+
+@pytest.mark.parametrize("name", shipped_names(), ids="--".join)
+@pytest.mark.parametrize("rows_each", [1, 4])
+def test_the_account_adds_up_under_every_shipped_calibration(name, rows_each):
+    target = load_model("meta-llama/Llama-3.1-8B-Instruct")
+    place = Deployment(gpu=gpu(name[0]), calibration=shipped_calibration(*name))
+    table = step_cost_table(target, place, size=TableSize(max_tokens=256, max_sequences=64, max_draft_tokens=3))
+    account = pass_account(target, place.shard(), batch=64, rows_each=rows_each, context_tokens=4000)
+    charged_s = decode_attention_s(table.target, 64, rows_each, 4000) + table.target.state_s_per_sequence * 64
+    charged_s += float(table.target.trunk_s[64 * rows_each] + table.target.logits_s[64 * rows_each])
+    assert sum(row.seconds for row in account) == pytest.approx(charged_s, rel=1e-12)
+    if rows_each == 1:
+        plain_s = round_cost(table, batch=64, context_tokens=4000, draft_tokens=0).verify_s
+        assert charged_s == pytest.approx(plain_s - float(table.sample_plain_s[64]), rel=1e-9)
