@@ -14,6 +14,7 @@ from calibrate.measurements import Row, read_rows, read_run_record, rows_hash
 from calibrate.predict import Setting, launches_of
 from calibrate.presets import PRESETS
 from calibrate.samples import JobSamples, collect, repetitions, spread_fraction, typical_s
+from calibrate.writing import write_text_at_once
 from roofline.calibration import Calibration, Domain, Machine, OperatorFit, Residual, Verdict
 from roofline.counts import weight_bytes
 from roofline.errors import InvalidInput
@@ -134,7 +135,7 @@ def verdict_of(repeated: int, noise_fraction: float, *, what: str) -> Verdict:
 def write_calibration(calibration: Calibration, folder: Path) -> Path:
     """Write `calibration.json`."""
     path = folder / CALIBRATION_FILE
-    path.write_text(calibration.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    write_text_at_once(path, calibration.model_dump_json(indent=2) + "\n")
     return path
 
 

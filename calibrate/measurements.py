@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from calibrate.jobs import Job
+from calibrate.writing import cannot_write, write_text_at_once
 from roofline.errors import InvalidInput
 
 ROWS_FILE = "rows.jsonl"
@@ -49,9 +50,12 @@ class RowWriter:
 
     def __init__(self, folder: Path) -> None:
         """Open for appending; a line cut off by a kill is ended first."""
-        path = folder / ROWS_FILE
-        cut_off = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
-        self._file = path.open("a", encoding="utf-8")
+        self._path = path = folder / ROWS_FILE
+        try:
+            cut_off = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+            self._file = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise cannot_write(path, error) from error
         if cut_off:
             self._file.write("\n")
 
@@ -59,8 +63,13 @@ class RowWriter:
         """Write one row."""
         content = asdict(row)
         content["job"] = asdict(row.job)
-        self._file.write(json.dumps(content) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(content) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise InvalidInput(
+                f"{self._path} cannot be written ({error.strerror}); make room and repeat the command to continue"
+            ) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -109,20 +118,25 @@ def rows_hash(rows: Iterable[Row]) -> str:
 
 def write_run_record(folder: Path, record: dict[str, Any]) -> None:
     """Write `run.json`: preset, dtype, context, environment."""
-    (folder / RUN_FILE).write_text(
-        json.dumps({"rows_version": ROWS_VERSION, **record}, indent=2) + "\n", encoding="utf-8"
-    )
+    write_text_at_once(folder / RUN_FILE, json.dumps({"rows_version": ROWS_VERSION, **record}, indent=2) + "\n")
 
 
 def read_run_record(folder: Path) -> dict[str, Any]:
     """Read `run.json`."""
     path = folder / RUN_FILE
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        parsed: object = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read ({error.strerror}); give the folder of a calibration run") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path}: not UTF-8 text; restore it or measure again") from error
     except json.JSONDecodeError as error:
         raise InvalidInput(f"{path}: not JSON at line {error.lineno}; restore it or measure again") from error
+    if not isinstance(parsed, dict):
+        raise InvalidInput(
+            f"{path} must hold a JSON object, got a {type(parsed).__name__}; restore it or measure again"
+        )
+    content = cast("dict[str, Any]", parsed)
     if content.get("rows_version") != ROWS_VERSION:
         raise InvalidInput(
             f"{path}: rows_version must be {ROWS_VERSION}, got {content.get('rows_version')!r}; measure again"

@@ -15,6 +15,7 @@ from calibrate.jobs import Job
 from calibrate.measurements import Row
 from calibrate.predict import Setting, cost_table, predict_s, round_of
 from calibrate.samples import JobSamples, clean_fraction, collect, repetitions, typical_s
+from calibrate.writing import write_text_at_once
 from roofline.calibration import Calibration, Verdict
 
 if TYPE_CHECKING:
@@ -176,5 +177,5 @@ def as_json(report: Report) -> dict[str, Any]:
 def write_report(report: Report, folder: Path) -> Path:
     """Write `report.json`."""
     path = folder / REPORT_FILE
-    path.write_text(json.dumps(as_json(report), indent=2) + "\n", encoding="utf-8")
+    write_text_at_once(path, json.dumps(as_json(report), indent=2) + "\n")
     return path

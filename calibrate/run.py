@@ -14,6 +14,7 @@ from calibrate.measurements import RUN_FILE, Row, RowWriter, read_rows, read_run
 from calibrate.presets import Preset
 from calibrate.shapes import EngineDType
 from calibrate.timing import Sample
+from calibrate.writing import make_folder
 from roofline.errors import InvalidInput
 
 ENOUGH_REPETITIONS = 9
@@ -141,7 +142,7 @@ def _endless_list(jobs: list[Job], seed: int) -> Iterator[tuple[Job, int]]:
 
 def _earlier_rows(plan: RunPlan, folder: Path, environment: dict[str, object]) -> list[Row]:
     """Rows of earlier sessions of the same run; writes the run record where there is none."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if not (folder / RUN_FILE).exists():
         write_run_record(folder, {**plan.identity(), "environment": environment})
         return []

@@ -62,7 +62,7 @@ def _workers(text: str | None) -> int:
 
     if text is None:
         return available_workers()
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise InvalidInput(f"--workers must be a whole number of at least 1, got {text!r}; leave it out for all cores")
     return int(text)
 

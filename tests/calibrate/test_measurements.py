@@ -13,7 +13,15 @@ import pytest
 
 from calibrate.calibrating import calibrate_rows
 from calibrate.jobs import Job
-from calibrate.measurements import ROWS_FILE, RowWriter, read_rows, read_run_record, rows_hash
+from calibrate.measurements import (
+    ROWS_FILE,
+    RUN_FILE,
+    RowWriter,
+    read_rows,
+    read_run_record,
+    rows_hash,
+    write_run_record,
+)
 from calibrate.presets import PRESETS
 from calibrate.run import Measurer, Progress, RunPlan, order_of, run
 from calibrate.timing import Sample
@@ -200,3 +208,31 @@ def test_missing_and_empty_folders_are_one_sentence(tmp_path: Path):
     (tmp_path / ROWS_FILE).write_text("", encoding="utf-8")
     with pytest.raises(InvalidInput, match="no whole row"):
         read_rows(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["[1, 2]", '"text"', "null"])
+def test_a_run_record_that_is_no_object_is_one_sentence(tmp_path: Path, content: str):
+    (tmp_path / RUN_FILE).write_text(content, encoding="utf-8")
+    with pytest.raises(InvalidInput, match="must hold a JSON object"):
+        read_run_record(tmp_path)
+
+
+def test_a_folder_under_a_file_is_refused_before_anything_is_measured(tmp_path: Path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    machine = ConstantMachine()
+    with pytest.raises(InvalidInput, match="the folder cannot be made"):
+        run_into(tmp_path / "file" / "x", machine, budget_s=1.0)
+    assert machine.measured == []
+
+
+def test_files_that_cannot_be_written_are_one_sentence_and_leave_nothing(tmp_path: Path):
+    blocked = tmp_path / "blocked"
+    for name in (RUN_FILE, ROWS_FILE):
+        (blocked / name / "inside").mkdir(parents=True)
+    with pytest.raises(InvalidInput, match=r"run\.json cannot be written"):
+        write_run_record(blocked, RECORD)
+    with pytest.raises(InvalidInput, match=r"rows\.jsonl cannot be written"):
+        RowWriter(blocked)
+    with pytest.raises(InvalidInput, match=r"run\.json cannot be written"):
+        write_run_record(tmp_path / "none", RECORD)
+    assert sorted(file.name for file in blocked.iterdir()) == [ROWS_FILE, RUN_FILE]

@@ -131,6 +131,7 @@ TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
         (("--trace", "none.csv"), ("--rate", "--trace")),
         (("--seeds", "0"), ("run.seeds", "0")),
         (("--workers", "0"), ("--workers", "0")),
+        (("--workers", "²"), ("--workers", "²")),
         (("--loads", "1,x"), ("--loads", "x")),
         (("--nonsense",), ("--nonsense",)),
     ],
