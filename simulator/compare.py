@@ -48,8 +48,8 @@ def paired_speedup(off: Sequence[Result], on: Sequence[Result], *, metric: Ratio
             "simulate both arms with each seed"
         )
     if metric == "throughput":
-        logs = [np.log(b.throughput_tokens_per_s / a.throughput_tokens_per_s) for a, b in zip(off, on, strict=True)]
-        return _interval(np.array(logs))
+        pairs = [(a.throughput_tokens_per_s, b.throughput_tokens_per_s) for a, b in zip(off, on, strict=True)]
+        return _interval(np.array([np.log(b / a) for a, b in pairs if a > 0 and b > 0]))
     by_arrivals: dict[bytes | int, list[list[float]]] = {}
     for a, b in zip(off, on, strict=True):
         blocks = _block_logs(a.metric_s(metric), b.metric_s(metric))

@@ -173,12 +173,12 @@ class Result:
     @property
     def throughput_tokens_per_s(self) -> float:
         """Output tokens per second from the first arrival to the stop."""
-        return float(self.emitted_tokens.sum()) / self.span_s
+        return _per(float(self.emitted_tokens.sum()), self.span_s)
 
     @property
     def throughput_requests_per_s(self) -> float:
         """Finished requests per second from the first arrival to the stop."""
-        return self.counts.finished / self.span_s
+        return _per(self.counts.finished, self.span_s)
 
     @property
     def acceptance_length(self) -> float:
@@ -194,17 +194,17 @@ class Result:
     @property
     def busy_fraction(self) -> float:
         """Share of the span in which a step was running."""
-        return self.totals.busy_s / self.span_s
+        return _per(self.totals.busy_s, self.span_s)
 
     @property
     def memory_utilisation_fraction(self) -> float:
         """Share of the HBM bandwidth the target's passes used while busy."""
-        return self.totals.hbm_bytes / (self.totals.busy_s * self.totals.peak_hbm_bytes_per_s)
+        return _per(self.totals.hbm_bytes, self.totals.busy_s * self.totals.peak_hbm_bytes_per_s)
 
     @property
     def compute_utilisation_fraction(self) -> float:
         """Share of the peak arithmetic the target's passes used while busy."""
-        return self.totals.flops / (self.totals.busy_s * self.totals.peak_flops_per_s)
+        return _per(self.totals.flops, self.totals.busy_s * self.totals.peak_flops_per_s)
 
     def goodput(self, slos: tuple[Slo, ...]) -> Goodput:
         """Requests inside every SLO; a refused or unfinished request is outside, a metric a request lacks is met."""
@@ -213,7 +213,7 @@ class Result:
             values = self.metric_s(slo.metric)
             good &= np.isnan(values) | (values <= slo.limit_s) | ~self._of_class(slo.class_id)
         offered = self.counts.arrived
-        return Goodput(float(good.sum()) / self.span_s, float(good.sum()) / offered if offered else float("nan"))
+        return Goodput(_per(float(good.sum()), self.span_s), _per(float(good.sum()), offered))
 
     def meets(self, slos: tuple[Slo, ...]) -> bool:
         """Whether every SLO holds at its own quantile; one that nobody is subject to holds."""
@@ -223,7 +223,12 @@ class Result:
     @property
     def saturation(self) -> Saturation:
         """Whether the backlog grew over the arrivals (`simulator.saturation`); a closed loop has no backlog."""
-        served = ~self.refused
+        served = ~self.refused & (self.arrival_s <= self.end_s)  # later ones are no backlog: nobody offered them yet
         return saturation_test(
             self.arrival_s[served], self.admitted_s[served], self.finished_s[served], open_loop=self.open_loop
         )
+
+
+def _per(amount: float, whole: float) -> float:
+    """A rate or share; NaN where nothing was served, so that there is nothing to divide by."""
+    return amount / whole if whole > 0 else float("nan")

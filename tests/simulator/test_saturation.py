@@ -82,3 +82,18 @@ def test_an_overload_shows_even_when_requests_take_most_of_the_run():
     verdict, result = _shared_service(4.0, requests=400, latency_share=0.5)
     assert np.nanmax(result.admitted_s - result.arrival_s) > 20 * SERVICE_S
     assert verdict.saturated
+
+
+def test_requests_that_had_not_arrived_by_the_stop_are_no_backlog():
+    arrivals = poisson_arrivals(400, 1.0, Streams(0).get("arrivals"))
+    result = simulate(
+        workload(arrivals, 1, 1),
+        costs=affine_costs(step_s=SERVICE_S),
+        limits=limits(max_sequences=1),
+        speculation=PLAIN,
+        seed=0,
+        until_s=200.0,
+    )
+    assert result.counts.arrived < 400
+    assert result.counts.running == result.counts.waiting == 0
+    assert not result.saturation.saturated

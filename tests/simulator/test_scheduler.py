@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from simulator.acceptance import IidAcceptance, PerPositionAcceptance
+from simulator.compare import paired_speedup
 from simulator.policy import DraftByBatch
 from simulator.proposers import HeadProposer, NgramProposer
 from simulator.replica import Speculation, simulate
@@ -198,3 +199,16 @@ def test_alternating_steps_go_on_when_a_prompt_preempts_itself():
         until_s=60.0,
     )
     assert result.counts.finished == 2
+
+
+def test_a_run_that_refuses_everything_has_no_rates_instead_of_an_error():
+    for concurrency in (None, 1):
+        result = _run(workload([0.0, 0.0], [100, 100], [1, 1], concurrency=concurrency), kv_blocks=4, block_tokens=4)
+
+        assert result.counts.refused == 2
+        assert np.isnan(result.memory_utilisation_fraction)
+        assert np.isnan(result.compute_utilisation_fraction)
+        assert np.isnan(result.throughput_tokens_per_s)
+        assert result.goodput(()).fraction == 0.0
+        assert np.isnan(paired_speedup([result], [result], metric="throughput").estimate)
+        assert not result.saturation.saturated
