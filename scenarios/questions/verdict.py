@@ -63,14 +63,19 @@ class Verdict:
 
 
 def judge(loads: Sequence[JudgedLoad]) -> Verdict:
-    """Verdict over loads in rising order."""
+    """Verdict over loads in rising order.
+
+    OFF is said only where every load is answered for. ON between two loads is said only where it is known not to pay
+    outside them; else it pays in parts.
+    """
     segments = _segments(loads)
     words = {segment.word for segment in segments}
     paying = [segment for segment in segments if segment.word == "ON"]
     if words == {"SATURATED"}:
         return Verdict("SATURATED", segments)
     if not paying:
-        return Verdict("OFF" if "OFF" in words else "CANNOT SAY", segments)
+        # A tie does not pay, so it may stand beside OFF; a load nobody can answer for may not.
+        return Verdict("OFF" if "OFF" in words and "CANNOT SAY" not in words else "CANNOT SAY", segments)
     if len(paying) > 1:
         return Verdict("ON in parts", segments)
     [segment] = paying
@@ -78,7 +83,9 @@ def judge(loads: Sequence[JudgedLoad]) -> Verdict:
     from_start, to_end = segment is carried[0], segment is carried[-1]
     if from_start and to_end:
         return Verdict("ON", segments)
-    return Verdict("ON below" if from_start else "ON above" if to_end else "ON between", segments)
+    if from_start or to_end:
+        return Verdict("ON below" if from_start else "ON above", segments)
+    return Verdict("ON in parts" if "CANNOT SAY" in words else "ON between", segments)
 
 
 def _segments(loads: Sequence[JudgedLoad]) -> tuple[Segment, ...]:

@@ -17,8 +17,22 @@ def headline(decision: Decision) -> str:
 
 
 def _answer(decision: Decision) -> str:
+    verdict = decision.verdict
+    match verdict.headline:
+        case "OFF":
+            return _off(decision)
+        case "SATURATED":
+            first = decision.loads[0].point.text
+            return f"SATURATED: no load from {first} on can be carried, with or without speculation"
+        case "CANNOT SAY" | "INFEASIBLE":
+            return _cannot_say(decision)
+        case _:
+            unsure = any(segment.word == "CANNOT SAY" for segment in verdict.segments)
+            return f"{_on(decision)}; {_cannot_say(decision)}" if unsure else _on(decision)
+
+
+def _on(decision: Decision) -> str:
     verdict, kind = decision.verdict, decision.loads[0].point.kind
-    first, last = decision.loads[0].point.value, decision.loads[-1].point.value
     paying = [segment for segment in verdict.segments if segment.word == "ON"]
     k = _k_text(decision)
     match verdict.headline:
@@ -26,19 +40,29 @@ def _answer(decision: Decision) -> str:
             end = paying[0].ends
             if end is not None:
                 return f"ON at every load that can be carried, up to {_at(end, kind)}, {k}"
-            return f"ON at every load asked ({load_text(first, kind)} to {load_text(last, kind)}), {k}"
+            return f"ON at every load asked ({_sweep(decision)}), {k}"
         case "ON below" | "ON above":
             edge = paying[0].ends if verdict.headline == "ON below" else paying[0].begins
             return f"{verdict.headline} {_at(edge, kind)}, {k}"
-        case "ON between" | "ON in parts":
-            parts = " and ".join(_between(segment, kind, (first, last)) for segment in paying)
-            return f"ON {parts}, {k}"
-        case "OFF":
-            return f"OFF at every load asked ({load_text(first, kind)} to {load_text(last, kind)})"
-        case "SATURATED":
-            return f"SATURATED: no load from {load_text(first, kind)} on can be carried, with or without speculation"
         case _:
-            return _cannot_say(decision)
+            ends = (decision.loads[0].point.value, decision.loads[-1].point.value)
+            return f"ON {' and '.join(_between(segment, kind, ends) for segment in paying)}, {k}"
+
+
+def _off(decision: Decision) -> str:
+    segments, kind = decision.verdict.segments, decision.loads[0].point.kind
+    answered = [segment for segment in segments if segment.word != "SATURATED"]
+    reach = f"at every load asked ({_sweep(decision)})"
+    if len(answered) < len(segments):
+        reach = "at every load that can be carried"
+        reach += "" if answered[-1].ends is None else f", up to {_at(answered[-1].ends, kind)}"
+    ties = [segment for segment in answered if segment.word == "TIE"]
+    tied = f", a tie {' and '.join(_place(segment, kind) for segment in ties)}" if ties else ""
+    return f"OFF {reach}{tied}"
+
+
+def _sweep(decision: Decision) -> str:
+    return f"{decision.loads[0].point.text} to {decision.loads[-1].point.text}"
 
 
 def _k_text(decision: Decision) -> str:
@@ -47,23 +71,45 @@ def _k_text(decision: Decision) -> str:
 
 
 def _cannot_say(decision: Decision) -> str:
-    if len(decision.cases) == 1:
-        return "CANNOT SAY: with and without speculation are within each other's interval at every load that is carried"
-    known = [load for load in decision.loads if load.break_even.kind == "at"]
-    if not known:
-        return "CANNOT SAY without an acceptance length"
+    """Where nothing can be said, what would decide it, and what is known elsewhere."""
+    segments, kind = decision.verdict.segments, decision.loads[0].point.kind
+    unsure = [segment for segment in segments if segment.word == "CANNOT SAY"]
+    if not unsure:
+        reach = "at every load that is carried"
+        return f"CANNOT SAY: with and without speculation are within each other's interval {reach}"
+    places = " and ".join(place for segment in unsure if (place := _place(segment, kind)))
+    others = [f"; {item.word} {_place(item, kind)}" for item in segments if item.word not in ("CANNOT SAY", "ON")]
+    return f"CANNOT SAY{' ' * bool(places)}{places}{_what_decides(decision, unsure)}{''.join(others)}"
+
+
+def _what_decides(decision: Decision, unsure: list[Segment]) -> str:
+    """The acceptance lengths at which the answer flips at the loads in doubt."""
+    inside = [
+        load for load in decision.loads if any(segment.first <= load.point.value <= segment.last for segment in unsure)
+    ]
+    known = [load for load in inside if load.break_even.kind == "at"]
+    without = "" if decision.cases else " without an acceptance length"
     k = decision.draft_tokens
+    if not known:
+        return f"{without}: no acceptance length was found at which both are equally good"
+    ends = list(dict.fromkeys((known[0].point.index, known[-1].point.index)))
+    shown = [(f"{load.break_even.length:.2f}", load.point.text) for load in known if load.point.index in ends]
     if decision.cases:
+        needed = " to ".join(f"{length} at {where}" for length, where in shown)
         low, high = decision.cases[0].length(k), decision.cases[-1].length(k)
-        needed = f"{known[0].break_even.length:.2f} at {known[0].point.text}"
-        last = f"{known[-1].break_even.length:.2f} at {known[-1].point.text}"
-        return f"CANNOT SAY: pays from an AL@{k} of {needed} to {last}, published are {low:.2f} to {high:.2f}"
-    texts = [f"AL > {load.break_even.length:.2f} at {load.point.text}" for load in (known[0], known[-1])]
-    at = f"@{decision.draft_tokens}"
-    return (
-        f"CANNOT SAY without an acceptance length: pays if {' and if '.join(dict.fromkeys(texts))} (AL{at}, "
-        "bonus included)"
-    )
+        assumed = f"published are {low:.2f} to {high:.2f}" if len(decision.cases) > 1 else f"assumed is {low:.2f}"
+        return f": pays from an AL@{k} of {needed}, {assumed}"
+    texts = [f"AL > {length} at {where}" for length, where in shown]
+    return f"{without}: pays if {' and if '.join(texts)} (AL@{k}, bonus included)"
+
+
+def _place(segment: Segment, kind: str) -> str:
+    """Loads of a segment in words; empty where it is the whole sweep."""
+    begins = load_text(segment.begins.value, kind) if segment.begins is not None else None
+    ends = load_text(segment.ends.value, kind) if segment.ends is not None else None
+    if begins and ends:
+        return f"between {begins} and {ends}"
+    return f"above {begins}" if begins else f"below {ends}" if ends else ""
 
 
 def _at(crossing: Crossing | None, kind: str) -> str:

@@ -30,7 +30,13 @@ def loads(*rows):
         (("SATURATED", "SATURATED"), "SATURATED"),
         (("TIE", "TIE"), "CANNOT SAY"),
         (("CANNOT SAY", "SATURATED"), "CANNOT SAY"),
-        (("CANNOT SAY", "OFF"), "OFF"),
+        (("CANNOT SAY", "OFF"), "CANNOT SAY"),
+        (("CANNOT SAY", "OFF", "SATURATED"), "CANNOT SAY"),
+        (("TIE", "OFF"), "OFF"),
+        (("TIE", "CANNOT SAY"), "CANNOT SAY"),
+        (("ON", "CANNOT SAY", "OFF"), "ON below"),
+        (("CANNOT SAY", "ON", "OFF"), "ON in parts"),
+        (("OFF", "ON", "CANNOT SAY"), "ON in parts"),
     ],
 )
 def test_the_headline_follows_from_the_words_over_load(words, headline):
