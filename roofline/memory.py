@@ -50,19 +50,24 @@ def memory_account(
     utilization_fraction: float,
     max_step_tokens: int,
     max_logit_rows: int,
+    context_tokens: float | None = None,
 ) -> MemoryAccount:
     """Account of one GPU; raises `DoesNotFit` with the account when the longest-lived parts leave no cache.
 
     The workspace counts the two widest activations of the largest step (16-bit residual and feed-forward rows)
     and the logits in 32 bit over `max_logit_rows`, the part that grows with B(K+1). Engines hold a
     few GB more (contexts, communication buffers): that is what `utilization_fraction` leaves out.
+
+    `context_tokens`: tokens a sequence typically holds. Layers with a full window stop growing and recurrent layers
+    hold a fixed state, so bytes per token are those of such a sequence over its tokens; None charges every layer
+    every token and no state.
     """
     weights_bytes = weight_bytes(target) / parallel.tensor
     draft_bytes = weight_bytes(draft) / parallel.draft_tensor if draft is not None else 0.0
     workspace_bytes = _workspace_bytes(target, parallel.tensor, max_step_tokens, max_logit_rows)
     usable_bytes = gpu.memory_bytes * utilization_fraction
-    kv_bytes = _kv_bytes_per_token(target, parallel.tensor)
-    draft_kv_bytes = _kv_bytes_per_token(draft, parallel.draft_tensor) if draft is not None else 0.0
+    kv_bytes = _kv_bytes_per_token(target, parallel.tensor, context_tokens)
+    draft_kv_bytes = 0.0 if draft is None else _kv_bytes_per_token(draft, parallel.draft_tensor, context_tokens)
     free_bytes = usable_bytes - weights_bytes - workspace_bytes
     account = MemoryAccount(
         usable_bytes=usable_bytes,
@@ -84,19 +89,16 @@ def memory_account(
     return account
 
 
-def _kv_bytes_per_token(model: Model, tensor: int) -> float:
+def _kv_bytes_per_token(model: Model, tensor: int, context_tokens: float | None) -> float:
     """Per GPU; the cache is cut into at most `kv_shards` parts, MLA's is copied to every GPU."""
     shards = min((layer.attention.kv_shards for layer in model.layers if layer.attention), default=1)
-    return max(kv_bytes_per_token(model) / min(tensor, shards), 1e-9)
+    whole_bytes = kv_bytes_per_token(model)
+    if context_tokens is not None:
+        whole_bytes = kv_bytes_for_context(model, context_tokens) / context_tokens
+    return max(whole_bytes / min(tensor, shards), 1e-9)
 
 
 def _workspace_bytes(model: Model, tensor: int, tokens: int, logit_rows: int) -> float:
     widest = max((linear.outputs for layer in model.layers for linear in layer.linears), default=model.hidden_size)
     activations = tokens * (2 * model.hidden_size + 2 * widest / tensor) * model.precision.activation_bytes
     return activations + 4.0 * logit_rows * model.lm_head.outputs
-
-
-def context_kv_bytes(model: Model, context_tokens: int, parallel: Parallelism) -> float:
-    """Cache and fixed state of one sequence on one GPU, windows respected."""
-    shards = min((layer.attention.kv_shards for layer in model.layers if layer.attention), default=1)
-    return kv_bytes_for_context(model, context_tokens) / min(parallel.tensor, shards)

@@ -18,7 +18,7 @@ from roofline.step_table import StepCostTable
 from scenarios.acceptance import AcceptanceCase, acceptance_cases
 from scenarios.files import looks_like_path
 from scenarios.imports.traces import Trace
-from scenarios.loads import read_scenario_trace
+from scenarios.loads import kinds, read_scenario_trace
 from scenarios.proposing import largest_draft, layered_mtp_head, medusa_head, policy_of, proposer_of, tree_nodes
 from scenarios.schema import CATALOGUE, HEAD_METHODS, MATCHING_METHODS, Scenario
 from simulator.limits import EngineLimits
@@ -82,12 +82,14 @@ def build_service(scenario: Scenario) -> Service:
     _check_split(target, parallel.tensor, field="hardware.tensor_parallel")
     if draft is not None:
         _check_split(draft, parallel.draft_tensor, field="hardware.draft_tensor_parallel")
+    trace = read_scenario_trace(scenario)
     shape = _Shape(
         scenario=scenario,
         target=target,
         gpu=load_gpu_file(Path(hardware.gpu)) if looks_like_path(hardware.gpu) else gpu(hardware.gpu),
         engine=engine(scenario.engine.profile),
         parallel=parallel,
+        context_tokens=typical_context_tokens(scenario, trace),
     )
     calibration = shape.calibration()
     on = None
@@ -103,8 +105,25 @@ def build_service(scenario: Scenario) -> Service:
         off=shape.arm(calibration),
         on=on,
         cases=acceptance_cases(scenario, draft_tokens),
-        trace=read_scenario_trace(scenario),
+        trace=trace,
     )
+
+
+def typical_context_tokens(scenario: Scenario, trace: Trace | None) -> float | None:
+    """Tokens a sequence holds half way through its answer, a mean over requests; None where lengths are drawn from a
+    trace, for which the cache is then counted as if every layer kept every token.
+    """
+    if trace is not None:
+        return float((trace.prompt_tokens + trace.output_tokens / 2).mean())
+    total = 0.0
+    for kind in kinds(scenario.workload):
+        lengths = [
+            item if isinstance(item, int) else item.mean_tokens for item in (kind.input_tokens, kind.output_tokens)
+        ]
+        if lengths[0] is None or lengths[1] is None:
+            return None
+        total += kind.share_fraction * (lengths[0] + lengths[1] / 2)
+    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +135,7 @@ class _Shape:
     gpu: Gpu
     engine: EngineProfile
     parallel: Parallelism
+    context_tokens: float | None
 
     @property
     def max_batched_tokens(self) -> int:
@@ -167,6 +187,7 @@ class _Shape:
             utilization_fraction=self._utilization_fraction,
             max_step_tokens=self.max_batched_tokens,
             max_logit_rows=min(self.max_batched_tokens, sequences * (draft_tokens + 1)),
+            context_tokens=self.context_tokens,
         )
         costs = step_cost_table(
             self.target,
