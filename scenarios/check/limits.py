@@ -203,6 +203,8 @@ def _accepted(evidence: Evidence) -> Finding:
         return topic.stops("no acceptance pays at this load", f"{shown}; K + 1 = {k + 1} would not do", fix)
     if needed.kind == "always":
         return topic.passes("any acceptance pays at this load", shown)
+    if needed.kind == "unknown":
+        return topic.warns("no break-even was found at this load", shown, "more requests, or longer outputs")
     number = f"{shown}, break-even {needed.length:.2f} (alpha {alpha_of(needed.length, k):.2f})"
     if length >= needed.length and outcome.middle.tpot_speedup.is_tie:
         return topic.warns("acceptance lies at the break-even", number, fix)
@@ -296,7 +298,8 @@ def _by_interval(topic: Topic, speedup: Interval, words_: tuple[str, str], numbe
 def _unknown(topic: Topic, evidence: Evidence) -> Finding:
     needed = evidence.outcome.break_even
     most = evidence.service.draft_tokens + 1
-    number = {"never": f"above {most}", "always": "any", "at": f"{needed.length:.2f}"}[needed.kind]
+    words_ = {"never": f"above {most}", "always": "any", "unknown": "not found", "at": f"{needed.length:.2f}"}
+    number = words_[needed.kind]
     text = f"acceptance length needed at {evidence.outcome.point.text}: {number}"
     if needed.kind == "never":
         return topic.stops("no acceptance pays at this load", text, "serve this load without speculation")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from calibrate.environment import host_id
 from roofline.calibration import Label
 from scenarios.build import Service
 from scenarios.schema import ClosedWorkload, OpenWorkload, TraceWorkload
+from simulator.saturation import MIN_REQUESTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,15 @@ def assumptions_of(service: Service) -> tuple[Assumption, ...]:
         found.append(Assumption("assumed", "the same acceptance at every draft position when another K is considered"))
     found.append(Assumption("measured" if service.trace else "assumed", _workload_text(service)))
     return tuple(found)
+
+
+def keeps_up_assumption(loads: Sequence[str]) -> Assumption:
+    """What is taken for granted at loads whose runs are too short for the test of saturation."""
+    return Assumption(
+        "assumed",
+        f"that the service keeps up at {', '.join(loads)}: too few requests to tell; give more than "
+        f"{MIN_REQUESTS} with --requests",
+    )
 
 
 def _calibration_text(service: Service) -> str:

@@ -14,16 +14,19 @@ from simulator.replica import Speculation, simulate
 from simulator.result import Result
 from simulator.workload import Workload
 
-STEPS = 5
+STEPS = 8
 TOLERANCE = 0.005
 """The search ends when the logarithm of the speed-up is this near 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
-    """Acceptance length at which the answer flips; `never`/`always`: outside 1..K + 1."""
+    """Acceptance length at which the answer flips; `never`/`always`: outside 1..K + 1.
 
-    kind: Literal["at", "never", "always"]
+    `unknown`: the speed-up is not defined, or the search did not settle. The length is NaN but for `at`.
+    """
+
+    kind: Literal["at", "never", "always", "unknown"]
     length: float
 
 
@@ -52,17 +55,18 @@ def break_even(
     plain: Result,
     guess: float,
     metric: Literal["tpot", "throughput"],
+    steps: int = STEPS,
 ) -> BreakEven:
     """Secant on log(speed-up) over log(AL) from the closed form AL = R, on the seed of `plain`."""
     largest = service.draft_tokens + 1.0
     tried: list[tuple[float, float]] = []
     length = min(max(guess, 1.0), largest)
-    for _ in range(STEPS):
+    for _ in range(steps):
         model = LengthAcceptance(length=length, at_draft_tokens=service.draft_tokens)
         speculating = simulate_arm(speculating_arm(service), workload, models=(model,), seed=plain.seed)
         speedup = paired_speedup([plain], [speculating], metric=metric).estimate
         if not math.isfinite(speedup) or speedup <= 0:
-            return BreakEven("never", math.nan)
+            return BreakEven("unknown", math.nan)
         tried.append((math.log(length), math.log(speedup)))
         if abs(tried[-1][1]) < TOLERANCE:
             return BreakEven("at", length)
@@ -70,8 +74,9 @@ def break_even(
             return BreakEven("never", math.nan)
         if length <= 1.0 and speedup > 1:
             return BreakEven("always", math.nan)
-        length = min(max(math.exp(_next(tried)), 1.0), largest)
-    return BreakEven("at", length)
+        step = _next(tried)
+        length = 1.0 if step <= 0 else largest if step >= math.log(largest) else math.exp(step)
+    return BreakEven("unknown", math.nan)
 
 
 def _next(tried: Sequence[tuple[float, float]]) -> float:

@@ -16,7 +16,7 @@ from scenarios.imports.serve_command import FlagReport, parse_serve_command
 from scenarios.loads import load_points, workload_at
 from scenarios.questions.advice import Advice, advise
 from scenarios.questions.against_catalogue import moved_from_catalogue
-from scenarios.questions.assumptions import Assumption, assumptions_of
+from scenarios.questions.assumptions import Assumption, assumptions_of, keeps_up_assumption
 from scenarios.questions.domain import domain_findings
 from scenarios.questions.load_run import LoadOutcome, decode_context_tokens
 from scenarios.questions.pool import Progress, run_loads
@@ -125,7 +125,7 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
         advice=advice,
         memory=on.memory,
         window=_window(service, requests.prompt_tokens + requests.output_tokens),
-        assumptions=(*assumptions_of(service), *outside, *moved),
+        assumptions=(*assumptions_of(service), *_too_short(loads), *outside, *moved),
         flags=parse_serve_command(scenario.serve).flags if scenario.serve else (),
         calibration=service.deployment.calibration,
         requests=len(requests),
@@ -133,13 +133,22 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
     )
 
 
+def _too_short(loads: tuple[LoadOutcome, ...]) -> tuple[Assumption, ...]:
+    """The loads at which a run is too short to tell whether its arm keeps up."""
+    short = [
+        load.point.text
+        for load in loads
+        if not all(arm.saturation_known for arm in (load.off, *(case.on for case in load.cases)))
+    ]
+    return (keeps_up_assumption(short),) if short else ()
+
+
 def _judged(load: LoadOutcome) -> JudgedLoad:
     """One word for a load: the cases of a preset must agree, and no acceptance is no answer."""
     if not load.cases:
-        flips = {"never": "OFF", "always": "ON", "at": "CANNOT SAY"}
-        word: Word = "SATURATED" if load.off.saturated and load.break_even.kind == "never" else "CANNOT SAY"
-        if word != "SATURATED":
-            word = flips[load.break_even.kind]  # type: ignore[assignment] # values are words
+        flips: dict[str, Word] = {"never": "OFF", "always": "ON", "at": "CANNOT SAY", "unknown": "CANNOT SAY"}
+        kind = load.break_even.kind
+        word = "SATURATED" if load.off.saturated and kind == "never" else flips[kind]
         return JudgedLoad(load.point.value, word, np.nan, np.nan, np.nan)
     words = {case.word for case in load.cases}
     middle = load.cases[len(load.cases) // 2]

@@ -27,7 +27,8 @@ QUANTILES = (0.5, 0.95, 0.99)
 class ArmAtLoad:
     """What users of one arm see; times are (p50, p95, p99) over the requests of all seeds, the rest means of seeds.
 
-    `meets_slo` is None where no objective was given.
+    `meets_slo` is None where no objective was given. `saturation_known` is False where the runs are too short to tell
+    whether the arm keeps up; it is then taken to.
     """
 
     ttft_s: tuple[float, float, float]
@@ -39,6 +40,7 @@ class ArmAtLoad:
     mean_batch: float
     acceptance_length: float
     saturated: bool
+    saturation_known: bool
     meets_slo: bool | None
     refused_fraction: float
     preemptions: float
@@ -180,6 +182,8 @@ def _word(off: ArmAtLoad, on: ArmAtLoad, speedup: Interval) -> tuple[Word, str]:
     if off.meets_slo and on.meets_slo is False:
         return "OFF", "only plain decoding meets the SLO"
     missed = "; both miss the SLO" if off.meets_slo is False else ""
+    if not math.isfinite(speedup.estimate):
+        return "CANNOT SAY", "outputs of one token have no time between tokens"
     if speedup.low > 1.0:
         return "ON", f"faster tokens{missed}"
     if speedup.high < 1.0:
@@ -203,6 +207,7 @@ def _summary(results: Sequence[Result], slos: tuple[Slo, ...]) -> ArmAtLoad:
         mean_batch=mean([result.mean_batch for result in results]),
         acceptance_length=mean([result.acceptance_length for result in results]),
         saturated=2 * sum(result.saturation.saturated for result in results) > len(results),
+        saturation_known=all(result.saturation.enough_data for result in results),
         meets_slo=2 * sum(result.meets(slos) for result in results) > len(results) if slos else None,
         refused_fraction=mean([result.counts.refused / len(result.arrival_s) for result in results]),
         preemptions=mean([float(result.preemptions.sum()) for result in results]),

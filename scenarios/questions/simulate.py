@@ -43,7 +43,7 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
             "--task, or ask `specdec decide` for the break-even"
         )
     points = load_points(scenario, service.trace)
-    value = _load(at, own_load(scenario, service.trace) or points[0].value)
+    value = _load(at, own_load(scenario, service.trace) or points[0].value, kind=points[0].kind)
     point = LoadPoint(0, points[0].kind, value)
     case = service.cases[len(service.cases) // 2] if service.cases else None
     result = simulate(
@@ -61,10 +61,16 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
     return OneRun(scenario=scenario, arm=arm, point=point, result=result)
 
 
-def _load(at: str | None, own: float) -> float:
+def _load(at: str | None, own: float, *, kind: str) -> float:
     if at is None:
         return own
     value = notation.finite(at.removesuffix("x"), field="--at", example="4 or 2x")
     if value <= 0:
         raise InvalidInput(f"--at must be above 0, got {at}; write it like 4 or 2x")
-    return value * own if at.endswith("x") else value
+    load = value * own if at.endswith("x") else value
+    if kind == "concurrency" and load != int(load):
+        raise InvalidInput(
+            f"--at must be a whole number of requests in flight in a closed loop, got {at} ({load:g}); "
+            "write it like 4 or 2x"
+        )
+    return load

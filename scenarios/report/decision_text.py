@@ -67,7 +67,7 @@ def _interval(interval: Interval) -> str:
 
 def _break_even_cell(load: LoadOutcome) -> str:
     kind = load.break_even.kind
-    return f"{load.break_even.length:.2f}" if kind == "at" else kind
+    return f"{load.break_even.length:.2f}" if kind == "at" else "cannot say" if kind == "unknown" else kind
 
 
 def assumption_lines(decision: Decision) -> list[str]:

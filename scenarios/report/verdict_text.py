@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from scenarios.questions.decide import Decision
 from scenarios.questions.load_run import LoadOutcome
 from scenarios.questions.verdict import Crossing, Segment
@@ -146,13 +148,14 @@ def _reasons(loads: list[LoadOutcome]) -> str:
     if all(case.word == "SATURATED" for _, case in found):
         span = _span([case.throughput_speedup.estimate for _, case in found])
         return f"neither arm keeps up; throughput with speculation is {span} times that without"
-    texts = [f"tokens come {_span([case.tpot_speedup.estimate for _, case in found])} times as fast"]
+    known = [value for _, case in found if math.isfinite(value := case.tpot_speedup.estimate)]
+    texts = [f"tokens come {_span(known)} times as fast"] if known else []
     for reason in dict.fromkeys(case.reason for _, case in found):
         where = [load.point.text for load, case in found if case.reason == reason]
         if "only" in reason or "both" in reason:
             places = where[0] if len(where) == 1 else f"{where[0]} to {where[-1]}"
             texts.append(f"{reason.split('; ')[-1]} at {places}")
-        elif "interval" in reason:
+        elif "interval" in reason or "one token" in reason:
             texts.append(reason)
     return "; ".join(texts)
 
@@ -198,8 +201,10 @@ def margin_lines(decision: Decision) -> list[str]:
                 texts.append(f"{load.break_even.length:.2f} at {load.point.text}")
             case "never":
                 texts.append(f"above {decision.draft_tokens + 1} (never) at {load.point.text}")
-            case _:
+            case "always":
                 texts.append(f"1 (always) at {load.point.text}")
+            case "unknown":
+                texts.append(f"cannot say at {load.point.text}")
     assumed = ""
     if decision.cases:
         middle = decision.cases[len(decision.cases) // 2]
@@ -228,8 +233,12 @@ def advice_lines(decision: Decision) -> list[str]:
         f"{load.advised.tpot_speedup.estimate:.2f} at {load.point.text} (as given: "
         f"{load.middle.tpot_speedup.estimate:.2f})"
         for load in shown.values()
-        if load.advised is not None and load.middle is not None
+        if load.advised is not None
+        and load.middle is not None
+        and math.isfinite(load.advised.tpot_speedup.estimate + load.middle.tpot_speedup.estimate)
     ]
+    if not gains:
+        return lines
     return lines + paragraph("", f"Simulated with these, S(TPOT) is {', '.join(gains)}.")
 
 

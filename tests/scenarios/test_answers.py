@@ -1,11 +1,15 @@
 """The first line of an answer says no more than is known."""
 
 import dataclasses
+import math
 
 import pytest
 
 from scenarios import decide
+from scenarios.build import build_service
 from scenarios.files import scenario_from_dict
+from scenarios.loads import load_points, workload_at
+from scenarios.questions.break_even import break_even, simulate_arm
 from scenarios.questions.verdict import JudgedLoad, judge
 from scenarios.report.verdict_text import headline
 
@@ -55,3 +59,41 @@ def test_off_names_the_loads_that_cannot_be_carried_and_the_ties(unknown):
     assert text == "OFF at every load that can be carried, up to 80 in flight (32 to 200)"
     text = headline(with_words(unknown, "TIE", "OFF", "OFF"))
     assert text == "OFF at every load asked (1 in flight to 200 in flight), a tie below 6 in flight"
+
+
+def open_loop(requests, output_tokens):
+    """A few loads of Poisson arrivals with a given acceptance."""
+    return {
+        "workload": {"kind": "poisson", "requests": requests, "input_tokens": 100, "output_tokens": output_tokens},
+        "loads": {"rates_per_s": [1.0, 4.0]},
+        "acceptance": {"alpha": 0.8},
+    }
+
+
+def test_runs_too_short_to_tell_saturation_say_so():
+    decision = decide(scenario(**open_loop(30, 20)))
+    assert not any(load.off.saturation_known for load in decision.loads)
+    assert "that the service keeps up at 1 req/s, 4 req/s: too few requests to tell" in decision.report()
+    assert "keeps up" not in decide(scenario(**open_loop(100, 20))).report().split("Rests on")[1]
+
+
+def test_outputs_of_one_token_have_no_speed_of_tokens_and_no_nan():
+    for changes in (open_loop(100, 1), {**open_loop(100, 1), "acceptance": None}):
+        decision = decide(scenario(**changes))
+        assert {load.break_even.kind for load in decision.loads} == {"unknown"}
+        assert decision.verdict.headline == "CANNOT SAY"
+        report = decision.report()
+        assert "nan" not in report.lower()
+        assert "cannot say" in report
+
+
+def test_a_search_that_does_not_settle_is_unknown():
+    service = build_service(scenario())
+    [first, *_] = load_points(scenario(), None)
+    workload = workload_at(scenario(), first, trace=None, seed=0)
+    plain = simulate_arm(service.off, workload, seed=0)
+    found = break_even(service, workload, plain=plain, guess=1.9, metric="tpot")
+    assert found.kind == "at"
+    hurried = break_even(service, workload, plain=plain, guess=1.9, metric="tpot", steps=1)
+    assert hurried.kind == "unknown"
+    assert math.isnan(hurried.length)
