@@ -8,6 +8,7 @@ from pathlib import Path
 
 from calibrate.environment import host_id
 from roofline.calibration import Label
+from scenarios.acceptance import AcceptanceCase
 from scenarios.build import Service
 from scenarios.schema import ClosedWorkload, OpenWorkload, TraceWorkload
 from simulator.saturation import MIN_REQUESTS
@@ -21,8 +22,12 @@ class Assumption:
     text: str
 
 
-def assumptions_of(service: Service) -> tuple[Assumption, ...]:
-    """Kernel and host times, GPU, models, acceptance, workload."""
+def assumptions_of(service: Service, *, cases: tuple[AcceptanceCase, ...] | None = None) -> tuple[Assumption, ...]:
+    """Kernel and host times, GPU, models, acceptance, workload.
+
+    `cases` are the acceptances that were simulated, all of them where it is left out; with none, the draft and what
+    it is worth are no part of the answer and are left out.
+    """
     calibration, gpu = service.deployment.calibration, service.deployment.gpu
     scenario = service.scenario
     found = [
@@ -30,13 +35,20 @@ def assumptions_of(service: Service) -> tuple[Assumption, ...]:
         Assumption("catalogue", f"{gpu.name}: {gpu.source.title} ({gpu.source.retrieved})"),
         Assumption("catalogue", f"{service.target.name}: shapes and number formats of its config.json"),
     ]
-    if service.draft is not None:
+    if service.draft is not None and cases != ():
         found.append(Assumption("catalogue", f"draft {service.draft.name}: shapes of its config.json"))
-    found += [Assumption(case.label, f"acceptance: {case.text}") for case in service.cases]
-    if scenario.acceptance is not None and scenario.acceptance.length is not None:
+    found += [
+        Assumption(case.label, f"acceptance: {case.text}") for case in (service.cases if cases is None else cases)
+    ]
+    if cases != () and scenario.acceptance is not None and scenario.acceptance.length is not None:
         found.append(Assumption("assumed", "the same acceptance at every draft position when another K is considered"))
     found.append(Assumption("measured" if service.trace else "assumed", _workload_text(service)))
     return tuple(found)
+
+
+def extrapolated(findings: Sequence[str]) -> tuple[Assumption, ...]:
+    """What lies outside the measured ranges, taken to go on as inside."""
+    return tuple(Assumption("assumed", f"extrapolated: {text}") for text in findings)
 
 
 def keeps_up_assumption(loads: Sequence[str]) -> Assumption:

@@ -16,8 +16,8 @@ from scenarios.imports.serve_command import FlagReport, parse_serve_command
 from scenarios.loads import load_points, workload_at
 from scenarios.questions.advice import Advice, advise
 from scenarios.questions.against_catalogue import moved_from_catalogue
-from scenarios.questions.assumptions import Assumption, assumptions_of, keeps_up_assumption
-from scenarios.questions.domain import domain_findings
+from scenarios.questions.assumptions import Assumption, assumptions_of, extrapolated, keeps_up_assumption
+from scenarios.questions.domain import check_before, domain_findings
 from scenarios.questions.load_run import LoadOutcome, decode_context_tokens
 from scenarios.questions.pool import Progress, run_loads
 from scenarios.questions.verdict import JudgedLoad, Verdict, Word, judge
@@ -101,6 +101,7 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
     on = _decidable(service)
     points = load_points(scenario, service.trace)
     requests = workload_at(scenario, points[0], trace=service.trace, seed=0)
+    check_before(service, requests, draft_tokens=service.draft_tokens)
     context_tokens = decode_context_tokens(requests)
     advice = None
     if service.cases:
@@ -111,9 +112,8 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
             max_draft_tokens=scenario.run.max_draft_tokens,
         )
     loads = run_loads(service, points, advice=advice, workers=workers, progress=progress)
-    outside = tuple(
-        Assumption("assumed", f"extrapolated: {text}") for text in domain_findings(service, loads, requests)
-    )
+    mean_batch = max(arm.mean_batch for load in loads for arm in (load.off, *(case.on for case in load.cases)))
+    outside = extrapolated(domain_findings(service, requests, mean_batch=mean_batch, draft_tokens=service.draft_tokens))
     moved = moved_from_catalogue(service, [load.off.mean_batch for load in loads], context_tokens)
     return Decision(
         scenario=scenario,

@@ -9,6 +9,8 @@ from roofline.errors import InvalidInput
 from scenarios import notation
 from scenarios.build import build_service
 from scenarios.loads import LoadPoint, load_points, own_load, workload_at
+from scenarios.questions.assumptions import Assumption, assumptions_of, extrapolated, keeps_up_assumption
+from scenarios.questions.domain import check_before, domain_findings
 from scenarios.schema import Scenario
 from simulator.replica import Speculation, simulate
 from simulator.result import Result
@@ -16,12 +18,13 @@ from simulator.result import Result
 
 @dataclass(frozen=True, slots=True)
 class OneRun:
-    """A result with the question that led to it."""
+    """A result with the question that led to it and all it rests on."""
 
     scenario: Scenario
     arm: Literal["on", "off"]
     point: LoadPoint
     result: Result
+    assumptions: tuple[Assumption, ...]
 
 
 def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: str | None = None) -> OneRun:
@@ -31,6 +34,8 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
     ------
     InvalidInput
         The speculating arm has no acceptance, or speculates nothing.
+    OutsideDomain
+        The calibration was not measured there, and the scenario does not accept extrapolation.
     """
     service = build_service(scenario)
     chosen = service.off if arm == "off" else service.on
@@ -45,20 +50,28 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
     points = load_points(scenario, service.trace)
     value = _load(at, own_load(scenario, service.trace) or points[0].value, kind=points[0].kind)
     point = LoadPoint(0, points[0].kind, value)
-    case = service.cases[len(service.cases) // 2] if service.cases else None
+    middle = len(service.cases) // 2
+    cases = service.cases[middle : middle + 1] if arm == "on" else ()
+    draft_tokens = service.draft_tokens if arm == "on" else None
+    requests = workload_at(scenario, point, trace=service.trace, seed=0)
+    check_before(service, requests, draft_tokens=draft_tokens)
     result = simulate(
-        workload_at(scenario, point, trace=service.trace, seed=0),
+        requests,
         costs=chosen.costs,
         limits=chosen.limits,
         speculation=Speculation(
             proposer=chosen.proposer,
             policy=chosen.policy,
-            acceptance=case.models if case is not None and arm == "on" else (),
+            acceptance=cases[0].models if cases else (),
             switch_s=chosen.switch_s,
         ),
         seed=scenario.run.seed,
     )
-    return OneRun(scenario=scenario, arm=arm, point=point, result=result)
+    outside = domain_findings(service, requests, mean_batch=result.mean_batch, draft_tokens=draft_tokens)
+    assumptions = [*assumptions_of(service, cases=cases), *extrapolated(outside)]
+    if not result.saturation.enough_data:
+        assumptions.append(keeps_up_assumption([point.text]))
+    return OneRun(scenario=scenario, arm=arm, point=point, result=result, assumptions=tuple(assumptions))
 
 
 def _load(at: str | None, own: float, *, kind: str) -> float:

@@ -72,7 +72,7 @@ def _break_even_cell(load: LoadOutcome) -> str:
 
 def assumption_lines(decision: Decision) -> list[str]:
     """Everything taken as given, with its label."""
-    return ["Rests on", *(f"  {f'[{item.label}]':<13}{item.text}" for item in decision.assumptions)]
+    return ["Rests on", *(words.labelled_text(item.label, item.text) for item in decision.assumptions)]
 
 
 def flag_lines(decision: Decision) -> list[str]:

@@ -7,7 +7,7 @@ from roofline.units import BYTES_PER_GB, FLOPS_PER_TFLOP
 from scenarios.build import Service
 from scenarios.questions.decide import Decision
 from scenarios.report.verdict_text import reference_load
-from scenarios.report.words import grid, number, time_text
+from scenarios.report.words import duration_text, grid, number, time_text
 
 
 def explain_lines(service: Service, decision: Decision) -> list[str]:
@@ -37,10 +37,10 @@ def explain_lines(service: Service, decision: Decision) -> list[str]:
         lines += [f"One later draft pass: {batch} sequences, one GPU", *_table(rows), ""]
     host, sampler = service.deployment.calibration.host, service.deployment.calibration.sampler
     lines.append(
-        f"Host: {time_text(host.step_s)} ms a step, {time_text(host.round_s)} ms more a round, "
-        f"{time_text(host.draft_pass_s)} ms a draft pass; choosing tokens: "
-        f"{time_text(sampler.plain_base_s)} ms plain, "
-        f"{time_text(sampler.verify_base_s)} ms verify, before what grows with the batch"
+        f"Host: {duration_text(host.step_s)} a step, {duration_text(host.round_s)} more a round, "
+        f"{duration_text(host.draft_pass_s)} a draft pass; choosing tokens: "
+        f"{duration_text(sampler.plain_base_s)} plain, "
+        f"{duration_text(sampler.verify_base_s)} verify, before what grows with the batch"
     )
     return lines
 

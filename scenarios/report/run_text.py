@@ -18,15 +18,16 @@ _COLUMNS = (
 
 
 def summary_lines(run: OneRun) -> list[str]:
-    """The figures of the run."""
+    """The figures of the run and what they rest on."""
     result, counts = run.result, run.result.counts
     times = [
         f"{metric.upper()} p50/p95/p99 "
-        + "/".join(words.time_text(result.percentile(metric, quantile)) for quantile in (0.5, 0.95, 0.99))
-        + " ms"
+        + words.durations_text([result.percentile(metric, quantile) for quantile in (0.5, 0.95, 0.99)])
         for metric in ("ttft", "tpot", "latency")
     ]
-    state = "SATURATED: the backlog grows" if result.saturation.saturated else "keeps up"
+    state = "keeps up" if result.saturation.enough_data else "too few requests to tell whether it keeps up"
+    if result.saturation.saturated:
+        state = "SATURATED: the backlog grows"
     return [
         f"{run.scenario.name}, {'with speculation' if run.arm == 'on' else 'plain'}, at {run.point.text}: {state}",
         f"  requests    {counts.arrived:,} arrived, {counts.finished:,} finished, {counts.refused:,} refused",
@@ -38,6 +39,8 @@ def summary_lines(run: OneRun) -> list[str]:
         f"  AL          {result.acceptance_length:.2f} tokens a round",
         f"  ceilings    {words.share_text(result.memory_utilisation_fraction)} of the memory bandwidth, "
         f"{words.share_text(result.compute_utilisation_fraction)} of the arithmetic, while busy",
+        "Rests on",
+        *(words.labelled_text(item.label, item.text) for item in run.assumptions),
     ]
 
 
@@ -67,6 +70,7 @@ def run_json(run: OneRun) -> str:
         "seed": result.seed,
         "label": result.label,
         "saturated": result.saturation.saturated,
+        "saturation_known": result.saturation.enough_data,
         "requests": {name: getattr(result.counts, name) for name in ("arrived", "finished", "refused")},
         **{
             f"{metric}_p{100 * quantile:.0f}_s": _finite(result.percentile(metric, quantile))
@@ -78,6 +82,7 @@ def run_json(run: OneRun) -> str:
         "mean_batch": result.mean_batch,
         "busy_fraction": result.busy_fraction,
         "acceptance_length": result.acceptance_length,
+        "assumptions": [{"label": item.label, "text": item.text} for item in run.assumptions],
     }
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 

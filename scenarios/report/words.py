@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
 
 from roofline.units import gib_from_bytes, ms_from_seconds
 
@@ -28,6 +29,27 @@ def time_text(value_s: float) -> str:
     if math.isfinite(value_s) and value_s >= SECONDS_FROM_S:
         return f"{value_s:,.0f} s"
     return number(ms_from_seconds(value_s))
+
+
+def duration_text(value_s: float) -> str:
+    """A time with its unit, in running text."""
+    text = time_text(value_s)
+    return text if text == "-" or text.endswith(" s") else f"{text} ms"
+
+
+def durations_text(values_s: Sequence[float]) -> str:
+    """Times with slashes between: one unit at the end where all share it, else each with its own."""
+    texts = [duration_text(value_s) for value_s in values_s]
+    units = {text.rpartition(" ")[2] for text in texts if text != "-"}
+    if len(units) != 1:
+        return "/".join(texts)
+    [unit] = units
+    return f"{'/'.join(text.removesuffix(f' {unit}') for text in texts)} {unit}"
+
+
+def labelled_text(label: str, text: str) -> str:
+    """A line of what an answer rests on."""
+    return f"  {f'[{label}]':<13}{text}"
 
 
 def memory_text(count_bytes: float) -> str:
