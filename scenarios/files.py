@@ -151,9 +151,9 @@ def _lengths_with_absolute_paths(node: object, folder: Path) -> object:
 
 def first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     """One sentence about the first error of a validation: field, what came, what is allowed, what to do."""
-    problem = sorted(error.errors(), key=lambda item: item["type"] == "missing")[0]
+    problem = sorted(error.errors(), key=lambda item: (_of_the_other_class(item), item["type"] == "missing"))[0]
     places = [str(part) for part in problem["loc"] if part not in ("trace", "poisson", "gamma", "closed")]
-    field = ".".join(part for part in places if not part.startswith(("function-", "int", "Lengths")))
+    field = ".".join(part for part in places if not part.startswith(("function-", "int", "constrained-int", "Lengths")))
     context = problem.get("ctx", {})
     cause = context.get("error")
     if isinstance(cause, SpecdecError):
@@ -162,7 +162,7 @@ def first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     shown = repr(value) if not isinstance(value, Mapping) else "a table"
     match problem["type"]:
         case "extra_forbidden":
-            return f"unknown key {field!r}; {notation.nearest(places[-1], _keys_at(model, problem['loc'][:-1]))}"
+            return _unknown_key(field, problem["loc"], _keys_at(model, problem["loc"][:-1]))
         case "missing":
             return f"{field} is missing; {_FIXES.get(field, 'add it (`specdec init` writes a commented example)')}"
         case "literal_error" | "union_tag_invalid" | "union_tag_not_found":
@@ -175,6 +175,18 @@ def first_problem(error: ValidationError, model: type[BaseModel]) -> str:
         case _:
             rule = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
             return f"{field} must be {rule}, got {shown}; {_FIXES.get(field, f'correct {field}')}"
+
+
+def _of_the_other_class(problem: Mapping[str, Any]) -> bool:
+    """A table where a plain number may stand too: what the table lacks says more than that it is no number."""
+    return problem["type"] == "int_type" and isinstance(problem.get("input"), Mapping)
+
+
+def _unknown_key(field: str, location: tuple[int | str, ...], known: set[str]) -> str:
+    key = str(location[-1])
+    if key in known:  # by another class of a union: no misspelling
+        return f"{field} does not belong to kind {str(location[-2])!r}; remove it, or change the kind"
+    return f"unknown key {field!r}; {notation.nearest(key, known)}"
 
 
 def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> set[str]:

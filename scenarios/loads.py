@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from roofline.errors import InvalidInput
 from scenarios.files import TRACE_FOLDER
 from scenarios.imports.traces import Trace, read_trace
-from scenarios.schema import ClosedWorkload, Lengths, OpenWorkload, RequestKind, Scenario, TraceWorkload
+from scenarios.report.words import load_text
+from scenarios.schema import (
+    DEFAULT_MAX_TOKENS,
+    ClosedWorkload,
+    Lengths,
+    OpenWorkload,
+    RequestKind,
+    Scenario,
+    TraceWorkload,
+)
 from simulator.rng import Streams
 from simulator.workload import (
     Workload,
@@ -26,7 +35,6 @@ from simulator.workload import (
 
 SWEEP_FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
 SWEEP_CONCURRENCIES = (1, 2, 4, 8, 16, 32, 64, 128)
-DEFAULT_MAX_TOKENS = 131072
 
 IntArray = NDArray[np.int64]
 
@@ -39,19 +47,39 @@ class LoadPoint:
     kind: Literal["rate", "concurrency"]
     value: float
 
+    def __post_init__(self) -> None:
+        """Refuse a part of a request in flight; a sweep has none, so it came by --at."""
+        if self.kind == "concurrency" and (self.value < 1 or self.value != int(self.value)):
+            raise InvalidInput(
+                f"--at must be a whole number of requests in flight in a closed loop, at least 1, got {self.value:g}; "
+                "write it like 4 or 2x"
+            )
+
     @property
     def text(self) -> str:
         """The load in words of a report."""
-        return f"{self.value:.3g} req/s" if self.kind == "rate" else f"{self.value:.0f} in flight"
+        return load_text(self.value, self.kind)
 
 
 def read_scenario_trace(scenario: Scenario) -> Trace | None:
-    """The trace that the workload replays, if it replays one."""
+    """The trace that the workload replays, if it replays one.
+
+    Raises
+    ------
+    InvalidInput
+        The trace cannot be read, or prefix hits are asked of one without block hashes.
+    """
     workload = scenario.workload
     if not isinstance(workload, TraceWorkload):
         return None
     path = find_trace(workload.path)
-    return read_trace(path, format=workload.format, max_requests=workload.max_requests)
+    trace = read_trace(path, format=workload.format, max_requests=workload.max_requests)
+    if workload.prefix_hits == "unlimited_cache" and not trace.hashed:
+        raise InvalidInput(
+            f"workload.prefix_hits = 'unlimited_cache' needs block hashes, and trace {workload.path} ({trace.format}) "
+            "names none; leave prefix_hits out, or give a Mooncake trace with hash_ids"
+        )
+    return trace
 
 
 def find_trace(path: str) -> Path:

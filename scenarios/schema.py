@@ -82,18 +82,33 @@ class Engine(Frozen):
     draft_enforce_eager: bool | None = Field(default=None, description="none: as the target")
 
 
+DEFAULT_MAX_TOKENS = 131072
+"""Longest length drawn where `max_tokens` is left out: the context window of most of today's models."""
+
+
 class Lengths(Frozen):
     """Token counts: `sigma` 0 is fixed, above it a log-normal law with that mean; or a trace's own."""
 
     mean_tokens: PositiveInt | None = None
     sigma: NonNegativeFloat = 0.0
-    max_tokens: PositiveInt | None = None
+    max_tokens: PositiveInt | None = Field(default=None, description="longer draws become this; none: 131072")
     from_trace: str | None = Field(default=None, description="path of a trace whose lengths are drawn")
 
     @model_validator(mode="after")
     def _one_source(self) -> Lengths:
         if (self.mean_tokens is None) == (self.from_trace is None):
             raise InvalidInput("lengths need either mean_tokens or from_trace; give exactly one of them")
+        if self.from_trace is not None and self.sigma > 0.0:
+            raise InvalidInput(
+                f"lengths.sigma = {self.sigma:g} means nothing beside from_trace, whose lengths are drawn as they are; "
+                "remove one of the two"
+            )
+        most_tokens = self.max_tokens or DEFAULT_MAX_TOKENS
+        if self.mean_tokens is not None and self.mean_tokens > most_tokens:
+            raise InvalidInput(
+                f"lengths.mean_tokens = {self.mean_tokens} is above max_tokens = {most_tokens}"
+                f"{'' if self.max_tokens else ', its default'}; raise max_tokens or lower the mean"
+            )
         return self
 
 

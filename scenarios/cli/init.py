@@ -29,7 +29,8 @@ gpu = "H100-SXM"                  # `specdec list gpus`, or the path of a TOML f
 
 [speculation]
 draft = "SafeAILab/EAGLE3-LLaMA3.1-8B"   # `specdec list models`, or the path of the draft's config.json
-# method = "eagle3"               # eagle, eagle3, mtp, draft_model, ngram, suffix
+# method = "eagle3"               # eagle, eagle3, mtp, medusa, draft_model, pard, p_eagle, dflash, dspark,
+#                                 # ngram, suffix (with proposal_fraction)
 # draft_tokens = 3                # K
 # draft_tokens_by_batch = [[1, 16, 4], [17, 64, 2], [65, 256, 0]]   # first batch, last batch, K
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
@@ -13,12 +12,13 @@ from scenarios import notation
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_METHODS = "eagle3, eagle, mtp, medusa, draft_model, pard, p_eagle, dflash, dspark, ngram, suffix."
 _OPTIONS = (
     click.option("--serve", metavar="LINE", help="The whole `vllm serve …` line, quoted."),
     click.option("--model", metavar="NAME|FILE", help="Target: catalogue name or config.json."),
     click.option("--gpu", metavar="NAME|FILE", help="GPU: catalogue name or TOML file."),
     click.option("--tp", metavar="N", help="Tensor parallel size."),
-    click.option("--method", metavar="NAME", help="eagle3, eagle, mtp, draft_model, ngram, suffix."),
+    click.option("--method", metavar="NAME", help=_METHODS),
     click.option("--draft-config", metavar="NAME|FILE", help="Draft head or model: catalogue name or config.json."),
     click.option("--draft-tokens", "-k", metavar="K", help="Draft tokens per round."),
     click.option("--proposal-fraction", metavar="P", help="n-gram, suffix: share of rounds in which a match is found."),
@@ -162,18 +162,34 @@ def _put_workload(table: dict[str, Any], given: dict[str, Any]) -> None:
     values = {key: read(option, given[option]) for option, (key, read) in fields.items() if option in given}
     if not values:
         return
-    kind = "closed" if "concurrency" in values else "gamma" if "burstiness" in values else "poisson"
     before = cast("dict[str, Any]", table.get("workload") or {})
     if before.get("kind") == "trace" and set(values) == {"requests"}:
         table["workload"] = {**before, "max_requests": values["requests"]}
         return
     keep = before if before.get("kind") in ("poisson", "gamma", "closed") else {}
-    if kind == "poisson" and keep:
-        kind = str(keep["kind"])
-    if "rate_per_s" in values or "concurrency" in values:
+    kind = _kind_after(str(keep.get("kind", "poisson")), values)
+    if "rate_per_s" in values or "concurrency" in values or (kind == "closed") != (before.get("kind") == "closed"):
         table.pop("loads", None)
-        keep = {key: value for key, value in keep.items() if key not in ("rate_per_s", "concurrency")}
+    if kind == "closed" or keep.get("kind") == "closed":
+        other_kind = _OPEN_ONLY if kind == "closed" else ("concurrency",)
+        keep = {key: value for key, value in keep.items() if key not in other_kind or keep["kind"] == kind}
     table["workload"] = {**keep, "kind": kind, **values}
+
+
+_OPEN_ONLY = ("rate_per_s", "burstiness", "swing")
+
+
+def _kind_after(before: str, values: dict[str, Any]) -> str:
+    """The kind of a workload whose options lie over one of kind `before`."""
+    open_loop = [name for name in ("rate_per_s", "burstiness") if name in values]
+    if "concurrency" in values:
+        if open_loop:
+            option = "--rate" if "rate_per_s" in open_loop else "--burstiness"
+            raise InvalidInput(f"{option} means nothing beside --concurrency, a closed loop; keep one of the two")
+        return "closed"
+    if "burstiness" in values:
+        return "gamma"
+    return "poisson" if before == "closed" and open_loop else before
 
 
 def _loads(text: str, *, closed: bool) -> dict[str, Any]:
@@ -183,8 +199,3 @@ def _loads(text: str, *, closed: bool) -> dict[str, Any]:
         return {"factors": list(notation.number_list(factors, field="--loads", example="0.5x,1x,2x"))}
     values = notation.number_list(text, field="--loads", example="1,2,4")
     return {"concurrencies" if closed else "rates_per_s": list(values)}
-
-
-def out_folder(text: str | None) -> Path | None:
-    """The folder of --out."""
-    return Path(text) if text is not None else None

@@ -36,7 +36,7 @@ class Trace:
     """Requests in order of arrival; times start at 0.
 
     `prefix_hit_tokens`: prompt tokens whose blocks an earlier request already held (Mooncake hashes, a cache
-    that never evicts); zeros where the format does not say.
+    that never evicts); zeros where the format does not say. `hashed`: whether any request names its blocks.
     """
 
     arrival_s: NDArray[np.float64]
@@ -45,6 +45,7 @@ class Trace:
     prefix_hit_tokens: NDArray[np.int64]
     format: str
     sha256: str
+    hashed: bool = False
 
     @property
     def requests(self) -> int:
@@ -65,6 +66,7 @@ class _Row:
     prompt_tokens: int
     output_tokens: int
     hit_tokens: int = 0
+    hashed: bool = False
 
 
 def read_trace(path: Path, *, format: TraceFormat = "auto", max_requests: int | None = None) -> Trace:
@@ -101,6 +103,7 @@ def read_trace(path: Path, *, format: TraceFormat = "auto", max_requests: int | 
         prefix_hit_tokens=_frozen(np.array([row.hit_tokens for row in kept], dtype=np.int64)),
         format=kind,
         sha256=hashlib.sha256(content).hexdigest(),
+        hashed=any(row.hashed for row in kept),
     )
 
 
@@ -218,4 +221,5 @@ def _mooncake(path: Path, lines: list[str]) -> Iterator[_Row]:
             prompt_tokens=prompt_tokens,
             output_tokens=int(item["output_length"]),
             hit_tokens=max(0, min(hits * MOONCAKE_BLOCK_TOKENS, prompt_tokens - 1)),
+            hashed=bool(hashes),
         )

@@ -2,14 +2,18 @@ import json
 import subprocess
 import sys
 import time
+from typing import get_args
 
 import pytest
 
 from roofline.calibration import Domain
 from roofline.catalog import engine, gpu, model_config_path
 from roofline.efficiency import catalogue_calibration
+from roofline.errors import InvalidInput
+from scenarios.cli.init import TEMPLATE
 from scenarios.cli.main import run
 from scenarios.cli.options import scenario_table
+from scenarios.drafting import Method
 from scenarios.files import load_scenario, scenario_from_dict
 
 SERVE = (
@@ -242,6 +246,56 @@ def test_another_method_drops_the_files_draft_and_another_workload_its_sweep():
     assert multiples.workload.kind == "trace"
 
 
+GAMMA = {"kind": "gamma", "rate_per_s": 4.0, "burstiness": 0.5, "input_tokens": 200, "output_tokens": 100}
+SWINGING = {
+    "kind": "poisson", "rate_per_s": 4.0, "swing": {"on_s": 5, "off_s": 5}, "input_tokens": 200, "output_tokens": 100,
+}  # fmt: skip
+CLOSED = {"kind": "closed", "concurrency": 8, "input_tokens": 200, "output_tokens": 100}
+
+
+def toml(value):
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value)
+
+
+def read_over_workload(tmp_path, workload, loads="", **options):
+    file = tmp_path / "mine.toml"
+    tables = f'target.model = "Qwen/Qwen3-8B"\nhardware.gpu = "H100-SXM"\nworkload = {toml(workload)}\n{loads}\n'
+    file.write_text(f"schema_version = 1\n{tables}", encoding="utf-8")
+    return read_over(str(file), **options)
+
+
+def test_a_rate_opens_a_closed_loop_and_a_concurrency_closes_an_open_one(tmp_path):
+    opened = read_over_workload(tmp_path, CLOSED, "loads.concurrencies = [1, 2]", rate="3")
+    assert (opened.workload.kind, opened.workload.rate_per_s, opened.loads.concurrencies) == ("poisson", 3.0, ())
+    bursty = read_over_workload(tmp_path, CLOSED, rate="3", burstiness="0.5")
+    assert (bursty.workload.kind, bursty.workload.burstiness) == ("gamma", 0.5)
+    for workload in (GAMMA, SWINGING):
+        closed = read_over_workload(tmp_path, workload, "loads.rates_per_s = [1, 2]", concurrency="6").workload
+        assert (closed.kind, closed.concurrency, closed.input_tokens) == ("closed", 6, 200)
+    assert read_over_workload(tmp_path, GAMMA, rate="3").workload.burstiness == 0.5
+    assert read_over_workload(tmp_path, SWINGING, rate="3").workload.swing is not None
+    assert read_over_workload(tmp_path, CLOSED, requests="50").workload.concurrency == 8
+
+
+def test_loads_of_two_kinds_are_refused_together(tmp_path):
+    with pytest.raises(InvalidInput, match="--rate means nothing beside --concurrency"):
+        read_over_workload(tmp_path, CLOSED, rate="3", concurrency="6")
+
+
+def test_a_key_of_another_workload_is_not_called_a_misspelling(tmp_path):
+    with pytest.raises(InvalidInput, match=r"workload\.rate_per_s does not belong to kind 'closed'; remove it"):
+        read_over_workload(tmp_path, {**CLOSED, "rate_per_s": 3.0})
+
+
+def test_help_and_template_name_every_method(capsys):
+    run(["decide", "--help"])
+    printed = capsys.readouterr().out
+    for method in get_args(Method):
+        assert method == "none" or (method in printed and method in TEMPLATE), method
+
+
 def test_a_calibration_is_left_only_when_told_to_clip(capsys, tmp_path):
     catalogue = catalogue_calibration(gpu("H100-SXM"), engine("vllm"))
     narrow = catalogue.model_copy(update={"label": "calibrated", "domain": Domain(draft_tokens=(1, 2))})
@@ -296,6 +350,18 @@ def test_simulate_prints_requests_and_writes_them_all(capsys, tmp_path):
     content = json.loads(captured[captured.index("{") :])
     assert content["load"] == {"kind": "rate", "value": 8.0}
     assert content["acceptance_length"] == 1.0
+
+
+@pytest.mark.parametrize(("at", "load"), [("2.6", "2.6"), ("0.5", "0.5"), ("0.7x", "1.4")])
+def test_a_closed_loop_is_simulated_at_whole_numbers_only(capsys, at, load):
+    closed = ("--concurrency", "2", "--input-tokens", "200", "--output-tokens", "20", "--requests", "20")
+    service = ("--model", "Qwen/Qwen3-8B", "--gpu", "H100-SXM", "--arm", "off")
+    assert run(["simulate", *service, *closed, "--at", at]) == 2
+    error = capsys.readouterr().err
+    assert "--at must be a whole number of requests in flight in a closed loop" in error
+    assert f"got {load};" in error
+    assert run(["simulate", *service, *closed, "--at", "1.5x"]) == 0
+    assert "at 3 in flight" in capsys.readouterr().out
 
 
 def test_simulating_drafts_of_unknown_acceptance_is_refused(capsys):

@@ -38,6 +38,10 @@ def test_every_preset_loads_and_builds(name):
     assert service.cases
 
 
+def lengths(**given):
+    return {"workload": {**VALID["workload"], "input_tokens": given}}
+
+
 def test_unknown_keys_name_the_nearest_ones_of_their_table():
     assert "tensor_parallel" in refusal(with_changes(hardware={"gpu": "H100-SXM", "tensor_paralel": 2}))
     assert "rate_per_s" in refusal(with_changes(workload={**VALID["workload"], "rate": 2}))
@@ -71,6 +75,13 @@ def test_unknown_keys_name_the_nearest_ones_of_their_table():
         ({"workload": {**VALID["workload"], "rate_per_s": -1.0}}, ("workload.rate_per_s", "-1")),
         ({"workload": {"kind": "poisson", "rate_per_s": 1.0}}, ("lengths are missing", "--input-tokens")),
         ({"workload": {"kind": "poison"}}, ("workload.kind", "poison", "poisson")),
+        (lengths(mean_tokens=600, max_tokens=100), ("mean_tokens = 600", "max_tokens = 100", "raise max_tokens")),
+        (lengths(mean_tokens=600, sigma=0.8, max_tokens=100), ("mean_tokens = 600", "max_tokens = 100")),
+        (lengths(mean_tokens=200_000), ("mean_tokens = 200000", "its default")),
+        (lengths(from_trace="t.csv", sigma=0.5), ("sigma = 0.5", "from_trace")),
+        (lengths(mean_tokns=600), ("mean_tokns", "nearest: mean_tokens")),
+        ({"workload": {**VALID["workload"], "input_tokens": 0}}, ("workload.input_tokens must be greater than 0",)),
+        (lengths(mean_tokens=5, from_trace="t.csv"), ("either mean_tokens or from_trace",)),
         ({"slo": ["tpot_p95=40"]}, ("tpot_p95=40", "ms")),
         ({"hardware": {"gpu": "H100-SXM", "tensor_parallel": 4, "draft_tensor_parallel": 2}}, ("1 or", "got 2")),
         ({"loads": {"factors": [1.0], "rates_per_s": [1.0]}}, ("factors and rates_per_s",)),

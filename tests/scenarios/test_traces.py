@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from roofline.errors import InvalidInput
-from scenarios.files import TRACE_FOLDER
+from scenarios.files import TRACE_FOLDER, scenario_from_dict
 from scenarios.imports.traces import read_trace
+from scenarios.loads import read_scenario_trace
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
 
@@ -81,6 +82,25 @@ def test_wrong_traces_are_refused_with_line_value_and_fix(tmp_path, text, words)
     message = str(caught.value)
     assert all(word in message for word in words), message
     assert "\n" not in message
+
+
+def test_prefix_hits_of_a_trace_without_hashes_are_refused(tmp_path):
+    bare = '{"timestamp": 0, "input_length": 5, "output_length": 5}\n'
+    hashed = '{"timestamp": 0, "input_length": 5, "output_length": 5, "hash_ids": [1]}\n'
+    for text in (HEADER + "0,5,5\n", bare):
+        scenario = scenario_of(
+            {"kind": "trace", "path": str(written(tmp_path, text)), "prefix_hits": "unlimited_cache"}
+        )
+        with pytest.raises(InvalidInput, match="needs block hashes"):
+            read_scenario_trace(scenario)
+    path = str(written(tmp_path, hashed))
+    trace = read_scenario_trace(scenario_of({"kind": "trace", "path": path, "prefix_hits": "unlimited_cache"}))
+    assert trace is not None
+    assert trace.hashed
+
+
+def scenario_of(workload):
+    return scenario_from_dict({"target": {"model": "x"}, "hardware": {"gpu": "x"}, "workload": workload})
 
 
 def test_a_trace_that_is_not_there_is_refused(tmp_path):
