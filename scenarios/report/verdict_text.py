@@ -92,6 +92,8 @@ def _what_decides(decision: Decision, unsure: list[Segment]) -> str:
     known = [load for load in inside if load.break_even.kind == "at"]
     without = "" if decision.cases else " without an acceptance length"
     k = decision.draft_tokens
+    if all(math.isnan(load.off.tpot_s[0]) for load in inside):
+        return ": outputs of one token have no time between tokens to compare"
     if not known:
         return f"{without}: no acceptance length was found at which both are equally good"
     ends = list(dict.fromkeys((known[0].point.index, known[-1].point.index)))
@@ -195,6 +197,7 @@ def margin_lines(decision: Decision) -> list[str]:
     carried = [load for load in decision.loads if load.middle is None or load.middle.word != "SATURATED"]
     loads.update({load.point.index: load for load in carried[-1:]})
     texts: list[str] = []
+    unsaid: list[str] = []
     for load in (loads[index] for index in sorted(loads)):
         match load.break_even.kind:
             case "at":
@@ -204,15 +207,16 @@ def margin_lines(decision: Decision) -> list[str]:
             case "always":
                 texts.append(f"1 (always) at {load.point.text}")
             case "unknown":
-                texts.append(f"cannot say at {load.point.text}")
-    assumed = ""
-    if decision.cases:
-        middle = decision.cases[len(decision.cases) // 2]
-        assumed = f"; assumed is {middle.length(decision.draft_tokens):.2f}"
-    return paragraph(
-        "Margin",
-        f"Speculation breaks even with plain decoding at an AL@{decision.draft_tokens} of {', '.join(texts)}{assumed}.",
-    )
+                unsaid.append(load.point.text)
+    sentences: list[str] = []
+    if texts:
+        middle = decision.cases[len(decision.cases) // 2] if decision.cases else None
+        assumed = "" if middle is None else f"; assumed is {middle.length(decision.draft_tokens):.2f}"
+        at = f"at an AL@{decision.draft_tokens} of {', '.join(texts)}"
+        sentences.append(f"Speculation breaks even with plain decoding {at}{assumed}.")
+    if unsaid:
+        sentences.append(f"We cannot say at which AL it breaks even at {', '.join(unsaid)}.")
+    return paragraph("Margin", " ".join(sentences))
 
 
 def advice_lines(decision: Decision) -> list[str]:
