@@ -31,17 +31,17 @@ def command(name: str, as_json: bool, method: str | None, target: str | None) ->
 
 def _show_gpu(name: str, *, as_json: bool) -> None:
     from roofline.catalog import gpu
-    from roofline.units import gib_from_bytes
+    from roofline.units import BYTES_PER_GB, FLOPS_PER_TFLOP, gib_from_bytes
 
     row = gpu(name)
     if as_json:
         click.echo(row.model_dump_json(indent=2))
         return
     click.echo(f"{row.name}: {row.vendor} {row.architecture}")
-    click.echo(f"  memory     {gib_from_bytes(row.memory_bytes):.1f} GiB at {row.hbm_bytes_per_s / 1e9:,.0f} GB/s")
+    click.echo(f"  memory     {gib_from_bytes(row.memory_bytes):.1f} GiB at {row.hbm_bytes_per_s / BYTES_PER_GB:,.0f} GB/s")
     for dtype, flops_per_s in row.peak_flops_per_s.items():
-        click.echo(f"  {dtype:<10} {flops_per_s / 1e12:,.1f} TFLOP/s dense")
-    click.echo(f"  link       {row.link}, {row.link_bytes_per_s / 1e9:,.0f} GB/s in one direction")
+        click.echo(f"  {dtype:<10} {flops_per_s / FLOPS_PER_TFLOP:,.1f} TFLOP/s dense")
+    click.echo(f"  link       {row.link}, {row.link_bytes_per_s / BYTES_PER_GB:,.0f} GB/s in one direction")
     if row.notes:
         click.echo(f"  notes      {row.notes}")
     click.echo(f"  source     {row.source.title}, {row.source.url}, retrieved {row.source.retrieved}")

@@ -48,7 +48,7 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
             "--task, or ask `specdec decide` for the break-even"
         )
     points = load_points(scenario, service.trace)
-    value = _load(at, own_load(scenario, service.trace) or points[0].value, kind=points[0].kind)
+    value = _load(at, own_load(scenario, service.trace) or points[0].value)
     point = LoadPoint(0, points[0].kind, value)
     middle = len(service.cases) // 2
     cases = service.cases[middle : middle + 1] if arm == "on" else ()
@@ -74,16 +74,10 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
     return OneRun(scenario=scenario, arm=arm, point=point, result=result, assumptions=tuple(assumptions))
 
 
-def _load(at: str | None, own: float, *, kind: str) -> float:
+def _load(at: str | None, own: float) -> float:
     if at is None:
         return own
     value = notation.finite(at.removesuffix("x"), field="--at", example="4 or 2x")
     if value <= 0:
         raise InvalidInput(f"--at must be above 0, got {at}; write it like 4 or 2x")
-    load = value * own if at.endswith("x") else value
-    if kind == "concurrency" and load != int(load):
-        raise InvalidInput(
-            f"--at must be a whole number of requests in flight in a closed loop, got {at} ({load:g}); "
-            "write it like 4 or 2x"
-        )
-    return load
+    return value * own if at.endswith("x") else value
