@@ -38,7 +38,9 @@ def _show_gpu(name: str, *, as_json: bool) -> None:
         click.echo(row.model_dump_json(indent=2))
         return
     click.echo(f"{row.name}: {row.vendor} {row.architecture}")
-    click.echo(f"  memory     {gib_from_bytes(row.memory_bytes):.1f} GiB at {row.hbm_bytes_per_s / BYTES_PER_GB:,.0f} GB/s")
+    click.echo(
+        f"  memory     {gib_from_bytes(row.memory_bytes):.1f} GiB at {row.hbm_bytes_per_s / BYTES_PER_GB:,.0f} GB/s"
+    )
     for dtype, flops_per_s in row.peak_flops_per_s.items():
         click.echo(f"  {dtype:<10} {flops_per_s / FLOPS_PER_TFLOP:,.1f} TFLOP/s dense")
     click.echo(f"  link       {row.link}, {row.link_bytes_per_s / BYTES_PER_GB:,.0f} GB/s in one direction")
