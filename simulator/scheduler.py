@@ -7,6 +7,8 @@ running request is preempted (by recompute) when cache blocks run out; waiting r
 served, and only in a step that preempted nobody; the head of the queue blocks those behind it.
 """
 
+import numpy as np
+
 from simulator.compiled import compiled, inlined
 from simulator.state import Batch, Requests
 
@@ -34,7 +36,7 @@ def schedule_prompts(requests, batch, plan, state):
         return 0
     batch.scheduled[: state.running] = 0
     budget, preempted_before = plan.max_batched_tokens, state.preempted
-    scheduled = place = 0
+    scheduled = place = np.int64(0)  # no literal: numba would compile what it is handed to twice
     while place < state.running and budget > 0:
         tokens = min(batch.known[place] - batch.computed[place], budget)
         if tokens > 1:
@@ -78,7 +80,7 @@ def _grant(batch, plan, running):
 def _ration(requests, batch, plan, state):
     """The general case of `schedule`: in running order, cut at the budget, preempting when blocks run out."""
     budget = plan.max_batched_tokens
-    place = 0
+    place = np.int64(0)
     while place < state.running and budget > 0:
         tokens = batch.known[place] + batch.drafts[place] - batch.computed[place]
         if plan.long_prefill_tokens > 0 and state.running > 1:
@@ -113,7 +115,7 @@ def _blocks(tokens, plan):
     return (tokens + plan.block_tokens - 1) // plan.block_tokens
 
 
-@compiled
+@inlined
 def _preempt(requests, batch, plan, state):
     """The last running request loses its cache and goes to the front of the queue."""
     state.running -= 1
@@ -124,14 +126,14 @@ def _preempt(requests, batch, plan, state):
     leave(requests, batch, plan, state, state.running)
 
 
-@compiled
+@inlined
 def leave(requests, batch, plan, state, place):
     """Give the cache blocks back and write down what happened to the request."""
     state.free_blocks += batch.capacity[place] // plan.block_tokens
     report(requests, batch, place)
 
 
-@compiled
+@inlined
 def report(requests: Requests, batch: Batch, place: int) -> None:
     """Bring `requests` up to date with a running request."""
     request = batch.request[place]

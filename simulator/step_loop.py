@@ -208,7 +208,7 @@ def _retire(requests, batch, plan, state):
     state.running = kept
 
 
-@compiled
+@inlined
 def _move(batch, place, target):
     """Close the gap that a finished request left in the running order."""
     batch.request[target] = batch.request[place]
@@ -269,7 +269,7 @@ def _compiled(sources: str, general: bool):
             if tracing and state.trace_rows == len(trace.times):
                 return TRACE_FULL
             waiting = state.next_arrival - state.refused - state.finished - state.running
-            scheduled = 0
+            scheduled = np.int64(0)
             if general:  # a constant: numba drops the branch before it compiles what it calls
                 scheduled = schedule_prompts(requests, batch, plan, state)
             if scheduled == 0:
