@@ -71,7 +71,7 @@ def _attention_row(model: Model, shard: Shard, *, batch: int, rows_each: int, co
         flops += batch * pairs * group.flops_per_pair
     state_bytes = batch * state_bytes_per_sequence(model, shard.tensor)
     costs = forward_costs(model, shard, 1, rows=1)
-    attention_s = decode_attention_s(costs, batch, rows_each, context_tokens)
+    attention_s = decode_attention_s(costs, batch, rows_each=rows_each, context_tokens=context_tokens)
     return AccountRow(
         name="attention",
         term="attention",

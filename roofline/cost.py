@@ -328,7 +328,7 @@ def round_cost(table: StepCostTable, *, batch: int, context_tokens: int, draft_t
     return RoundCost(plain_s, verify_s, draft_s, host_s + table.round_host_s)
 
 
-def decode_attention_s(costs: ForwardCosts, batch: int, rows_each: int, context_tokens: int) -> float:
+def decode_attention_s(costs: ForwardCosts, batch: int, *, rows_each: int, context_tokens: int) -> float:
     """Attention of `batch` equal sequences with `rows_each` new rows: each cache read once, every pair computed."""
     read_s = pair_s = 0.0
     tile_rows = costs.decode_tile_rows if rows_each > 1 else 1.0
@@ -343,7 +343,7 @@ def decode_attention_s(costs: ForwardCosts, batch: int, rows_each: int, context_
 def _decode_pass_s(costs: ForwardCosts, batch: int, rows_each: int, context_tokens: int) -> float:
     rows = batch * rows_each
     matrices_s = float(costs.trunk_s[rows] + costs.logits_s[rows])
-    attention_s = decode_attention_s(costs, batch, rows_each, context_tokens)
+    attention_s = decode_attention_s(costs, batch, rows_each=rows_each, context_tokens=context_tokens)
     return matrices_s + attention_s + costs.state_s_per_sequence * batch
 
 
@@ -358,7 +358,7 @@ def _draft_s(table: StepCostTable, *, batch: int, context_tokens: int, draft_tok
     trunk_tokens += int(table.first_pass_extra_tokens[draft_tokens])
     first_pass_s = (
         float(costs.trunk_s[batch * trunk_tokens])
-        + decode_attention_s(costs, batch, rows_each, context_tokens)
+        + decode_attention_s(costs, batch, rows_each=rows_each, context_tokens=context_tokens)
         + costs.state_s_per_sequence * batch
     )
     later_read_s = later_pair_s = 0.0

@@ -92,9 +92,7 @@ def build_service(scenario: Scenario) -> Service:
         context_tokens=typical_context_tokens(scenario, trace),
     )
     calibration = shape.calibration()
-    on = None
-    if scenario.speculation.method != "none":
-        on = shape.arm(calibration, draft=draft, draft_tokens=draft_tokens)
+    speculates = scenario.speculation.method != "none"
     return Service(
         scenario=scenario,
         target=target,
@@ -103,7 +101,7 @@ def build_service(scenario: Scenario) -> Service:
         engine=shape.engine,
         draft_tokens=draft_tokens,
         off=shape.arm(calibration),
-        on=on,
+        on=shape.arm(calibration, draft=draft, draft_tokens=draft_tokens) if speculates else None,
         cases=acceptance_cases(scenario, draft_tokens),
         trace=trace,
     )

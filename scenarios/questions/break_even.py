@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scenarios.build import Arm, Service
+from scenarios.questions.served import check_served
 from simulator.acceptance import Acceptance, LengthAcceptance
 from simulator.compare import paired_speedup
 from simulator.replica import Speculation, simulate
@@ -38,14 +39,22 @@ def speculating_arm(service: Service) -> Arm:
 
 
 def simulate_arm(arm: Arm, workload: Workload, *, models: tuple[Acceptance, ...] = (), seed: int) -> Result:
-    """Serve the requests with one arm."""
-    return simulate(
+    """Serve the requests with one arm.
+
+    Raises
+    ------
+    InvalidInput
+        The engine refuses every request.
+    """
+    result = simulate(
         workload,
         costs=arm.costs,
         limits=arm.limits,
         speculation=Speculation(proposer=arm.proposer, policy=arm.policy, acceptance=models, switch_s=arm.switch_s),
         seed=seed,
     )
+    check_served(result, arm.limits)
+    return result
 
 
 def break_even(

@@ -11,6 +11,7 @@ from scenarios.build import build_service
 from scenarios.loads import LoadPoint, load_points, own_load, workload_at
 from scenarios.questions.assumptions import Assumption, assumptions_of, extrapolated, keeps_up_assumption
 from scenarios.questions.domain import check_before, domain_findings
+from scenarios.questions.served import check_served
 from scenarios.schema import Scenario
 from simulator.replica import Speculation, simulate
 from simulator.result import Result
@@ -67,6 +68,7 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
         ),
         seed=scenario.run.seed,
     )
+    check_served(result, chosen.limits)
     outside = domain_findings(service, requests, mean_batch=result.mean_batch, draft_tokens=draft_tokens)
     assumptions = [*assumptions_of(service, cases=cases), *extrapolated(outside)]
     if not result.saturation.enough_data:

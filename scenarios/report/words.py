@@ -14,7 +14,7 @@ SECONDS_FROM_S = 10.0
 
 def load_text(value: float, kind: str) -> str:
     """A load with its unit."""
-    return f"{value:.3g} req/s" if kind == "rate" else f"{value:.0f} in flight"
+    return f"{value:{'.3g' if value < 999.5 else ',.0f'}} req/s" if kind == "rate" else f"{value:.0f} in flight"
 
 
 def number(value: float) -> str:

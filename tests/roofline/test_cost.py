@@ -150,7 +150,10 @@ def test_the_account_adds_up_under_every_shipped_calibration(name, rows_each):
     place = Deployment(gpu=gpu(name[0]), calibration=shipped_calibration(*name))
     table = step_cost_table(target, place, size=TableSize(max_tokens=256, max_sequences=64, max_draft_tokens=3))
     account = pass_account(target, place.shard(), batch=64, rows_each=rows_each, context_tokens=4000)
-    charged_s = decode_attention_s(table.target, 64, rows_each, 4000) + table.target.state_s_per_sequence * 64
+    charged_s = (
+        decode_attention_s(table.target, 64, rows_each=rows_each, context_tokens=4000)
+        + table.target.state_s_per_sequence * 64
+    )
     charged_s += float(table.target.trunk_s[64 * rows_each] + table.target.logits_s[64 * rows_each])
     assert sum(row.seconds for row in account) == pytest.approx(charged_s, rel=1e-12)
     if rows_each == 1:

@@ -8,6 +8,7 @@ from roofline.calibration import Domain
 from roofline.catalog import engine, gpu
 from roofline.efficiency import catalogue_calibration
 from roofline.errors import OutsideDomain
+from scenarios.cli.main import run
 from scenarios.files import scenario_from_dict
 from scenarios.questions.simulate import simulate_one
 from scenarios.report.run_text import run_json, summary_lines
@@ -101,3 +102,11 @@ def test_times_carry_the_unit_they_are_in():
     assert durations_text([148.0, 311.0, 320.0]) == "148/311/320 s"
     assert durations_text([0.5, 12.0, 13.0]) == "500 ms/12 s/13 s"
     assert durations_text([float("nan")] * 3) == "-/-/-"
+
+
+@pytest.mark.parametrize("command", ["simulate", "decide"])
+def test_a_service_that_refuses_every_request_says_so(capsys, command):
+    options = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "H100-SXM", "--method", "ngram", "-k", "3")
+    load = ("--rate", "4", "--input-tokens", "200000", "--output-tokens", "10", "--requests", "60")
+    assert run([command, *options, "--proposal-fraction", "0.5", "--alpha", "0.6", "--clip", *load]) == 2
+    assert "the engine refuses all 60 requests" in capsys.readouterr().err
