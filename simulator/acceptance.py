@@ -5,9 +5,9 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from roofline.speculation import alpha_from_length
 
 from roofline.errors import InvalidInput
+from roofline.speculation import alpha_from_length
 
 FloatArray = NDArray[np.float64]
 
