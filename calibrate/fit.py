@@ -22,7 +22,6 @@ from roofline.errors import InvalidInput
 FloatArray = NDArray[np.float64]
 ROBUST_SCALE = 0.05
 """Relative error beyond which a row pulls less than its square (soft L1)."""
-TILE_CANDIDATES = (1, 16, 32, 64)
 SAMPLER_KINDS = {"sample_plain": "plain", "sample_draft": "draft", "verify": "verify"}
 
 

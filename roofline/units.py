@@ -8,11 +8,6 @@ FLOPS_PER_TFLOP = 1e12
 BITS_PER_BYTE = 8
 
 
-def seconds_from_ms(milliseconds: float) -> float:
-    """Seconds."""
-    return milliseconds * SECONDS_PER_MS
-
-
 def ms_from_seconds(seconds: float) -> float:
     """Milliseconds, for reports only."""
     return seconds / SECONDS_PER_MS
@@ -26,8 +21,3 @@ def bytes_from_gb(gigabytes: float) -> float:
 def gib_from_bytes(count_bytes: float) -> float:
     """Binary gibibytes, for reports only."""
     return count_bytes / BYTES_PER_GIB
-
-
-def flops_from_tflops(teraflops: float) -> float:
-    """Floating-point operations (per second) of teraflops."""
-    return teraflops * FLOPS_PER_TFLOP

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from roofline.errors import InvalidInput
+from roofline.units import SECONDS_PER_MS, SECONDS_PER_US
 
 SLO_METRICS = ("ttft", "tpot", "latency")
-_SECONDS_BY_UNIT = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_SECONDS_BY_UNIT = {"us": SECONDS_PER_US, "ms": SECONDS_PER_MS, "s": 1.0}
 _TOKENS_BY_SUFFIX = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 
 

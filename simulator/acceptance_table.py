@@ -31,10 +31,6 @@ class AcceptanceTable:
     band_tokens: int
     by_request: bool
 
-    def of_level(self, level: int, class_id: int = 0) -> FloatArray:
-        """`(positions, ranks)` of a level at short context."""
-        return self.conditional[(class_id * self.levels + level) * self.bands]
-
     def survival(self) -> FloatArray:
         """Unconditional chance of the first candidates, `(rows, positions)`."""
         return np.cumprod(self.conditional[:, :, 0], axis=1, dtype=np.float64)

@@ -29,7 +29,6 @@ COMMANDS = {
 }
 EXIT_BAD_INPUT = 2
 EXIT_INFEASIBLE = 3
-EXIT_SATURATED = 4
 
 
 class LazyGroup(click.Group):

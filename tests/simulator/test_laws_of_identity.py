@@ -9,8 +9,12 @@ import numpy as np
 from scenarios.build import build_service
 from scenarios.files import scenario_from_dict
 from scenarios.questions.decide import decide_service
+from simulator.acceptance import IidAcceptance
+from simulator.replica import Replica
+from simulator.step_loop import advance, advance_plainly
 from tests.simulator.fingerprint import digest, results
 from tests.source_tree import ROOT
+from tests.strategies import affine_costs, head, limits, workload
 
 
 def _fingerprint(**environment: str) -> list[str]:
@@ -30,6 +34,26 @@ def test_results_are_identical_with_the_jit_off():
     compiled = [digest(result) for result in results()]
     assert len(set(compiled)) == len(compiled) == 8
     assert _fingerprint(NUMBA_DISABLE_JIT="1") == compiled
+
+
+def test_the_smaller_compiled_loop_takes_the_same_steps_as_the_general_one():
+    def run(loop):
+        replica = Replica(
+            workload(np.arange(40) * 0.3, 30, 25),
+            costs=affine_costs(step_s=0.1, per_token_s=1e-3, draft_pass_s=0.01, round_extra_s=0.02),
+            limits=limits(max_batched_tokens=64, max_sequences=6, kv_blocks=14),
+            speculation=head(3, IidAcceptance(0.6)),
+            seed=2,
+            trace_steps=True,
+        )
+        assert replica._advance is advance_plainly
+        replica._advance = loop
+        assert replica.advance(float("inf"))
+        return replica.result()
+
+    general, plain = run(advance), run(advance_plainly)
+    assert general.preemptions.sum() > 0
+    assert digest(general) == digest(plain)
 
 
 def test_results_are_identical_when_asked_twice():
