@@ -1,0 +1,1 @@
+"""Everything that is predicted against everything that others measured: `specdec validate`."""
