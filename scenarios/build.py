@@ -12,6 +12,7 @@ from roofline.efficiency import catalogue_calibration
 from roofline.engines import EngineProfile
 from roofline.errors import InvalidInput
 from roofline.hf_config import load_model, mtp_head
+from roofline.hf_typical import TYPICAL, typical_head
 from roofline.memory import MemoryAccount, memory_account
 from roofline.specs import Gpu, Model, Parallelism
 from roofline.step_table import StepCostTable
@@ -242,6 +243,8 @@ def _draft(scenario: Scenario, target: Model) -> Model | None:
         return layered_mtp_head(target, speculation.mtp_layers)
     if source is None or (speculation.method == "mtp" and source == scenario.target.model):
         return mtp_head(target)
+    if source == TYPICAL and speculation.method in HEAD_METHODS:
+        return typical_head(target, speculation.method)
     return load_model(
         source,
         role="head" if speculation.method in HEAD_METHODS else "draft_model",
