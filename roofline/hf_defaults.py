@@ -18,7 +18,8 @@ class Family:
     `blocks`: who builds its layers (`roofline.hf_families`, `roofline.hf_hybrid`). `tied`:
     `tie_word_embeddings` where the file is silent. `qkv_bias`, `o_bias`: a bias always, never, or as
     `attention_bias` says. `qk_norm`: RMSNorm on query and key, one head wide ("head") or all heads wide
-    ("all"; `use_qk_norm` can switch it off). `norms`: RMSNorms of a layer that are as wide as the hidden
+    ("all", "head_if_asked"; `use_qk_norm` can switch both off). `gated`: two matrices up and one down, or one up and
+    one down. `mlp_bias`: as `qkv_bias`. `norms`: RMSNorms of a layer that are as wide as the hidden
     state. `windows`: which layers see a sliding window where the file has no `layer_types`. `handles`: keys
     of `GUARDED` whose meaning this family's builder knows.
     """
@@ -27,7 +28,9 @@ class Family:
     tied: bool = False
     qkv_bias: Literal["always", "never", "config"] = "never"
     o_bias: Literal["always", "never", "config"] = "never"
-    qk_norm: Literal["none", "head", "all"] = "none"
+    qk_norm: Literal["none", "head", "all", "head_if_asked"] = "none"
+    gated: bool = True
+    mlp_bias: Literal["always", "config"] = "config"
     norms: int = 2
     windows: Literal["none", "all", "switched", "switched_all", "even", "pattern", "chunks"] = "none"
     handles: frozenset[str] = frozenset()
@@ -101,6 +104,11 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             defaults={"sliding_window": 4096, "decoder_sparse_step": 1},
         ),
         "mimo": Family(qkv_bias="always", windows="switched", defaults={"max_window_layers": 28}),
+        "glm4_moe": Family(qkv_bias="config", qk_norm="head_if_asked", handles=_EXPERTS | _SHARED),
+        "opt": Family(tied=True, qkv_bias="always", o_bias="always", gated=False, mlp_bias="always"),
+        "starcoder2": Family(
+            tied=True, qkv_bias="always", o_bias="always", gated=False, mlp_bias="always", windows="all"
+        ),
         "minimax_m2": Family(qk_norm="all", handles=_EXPERTS | _SHARED),
         "phi3": Family(windows="all"),
         "gemma2": Family(

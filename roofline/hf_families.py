@@ -26,7 +26,10 @@ def has_experts(fields: Fields) -> bool:
 
 
 def decoder_layers(fields: Fields, family: Family) -> tuple[Layer, ...]:
-    """Llama, Mistral, Mixtral, Qwen2/3 (MoE), Phi-3, Gemma-2/3, gpt-oss, MiniMax-M2, MiMo."""
+    """Llama, Mistral, Mixtral, Qwen2/3 (MoE), Phi-3, Gemma-2/3, gpt-oss, MiniMax-M2, MiMo, GLM-4 MoE, OPT,
+    StarCoder2.
+    """
+    _refuse_projected_embeddings(fields)
     if "num_experts" in family.handles and not has_experts(fields):
         raise InvalidInput(
             f"{fields.name}: the number of experts ({', '.join(f'`{key}`' for key in EXPERT_KEYS)}) is missing; "
@@ -37,7 +40,12 @@ def decoder_layers(fields: Fields, family: Family) -> tuple[Layer, ...]:
     dense_part = (
         None
         if is_all_experts(fields)
-        else dense(mixer.hidden, fields.size("intermediate_size"), bias=fields.flag("mlp_bias"))
+        else dense(
+            mixer.hidden,
+            fields.size("intermediate_size", "ffn_dim"),
+            bias=family.mlp_bias == "always" or fields.flag("mlp_bias"),
+            gated=family.gated,
+        )
     )
     expert_part = _experts(fields, mixer.hidden) if has_experts(fields) else None
     layers: list[Layer] = []
@@ -46,6 +54,13 @@ def decoder_layers(fields: Fields, family: Family) -> tuple[Layer, ...]:
         assert feed is not None
         layers.append(decoder_layer(mixer, feed, window_tokens=window, norms=family.norms, other_parameters=sinks))
     return grouped(layers)
+
+
+def _refuse_projected_embeddings(fields: Fields) -> None:
+    """OPT-350M embeds in fewer dimensions than its layers have."""
+    width = fields.size_or_none("word_embed_proj_dim")
+    if width is not None and width != fields.size("hidden_size"):
+        raise UnsupportedModel(f"{fields.name}: projected embeddings (`word_embed_proj_dim` {width}) are not computed")
 
 
 def is_all_experts(fields: Fields) -> bool:
@@ -241,7 +256,7 @@ def mtp_parts(fields: Fields, family: Family) -> tuple[tuple[Layer, ...], tuple[
     if family.blocks == "mla":
         layer = latent_layer(fields, fields.size("num_hidden_layers"))
     else:
-        layer = decoder_layers(fields, family)[0]
+        layer = decoder_layers(fields, family)[-1]
     return (layer.model_copy(update={"count": count}),), (mtp_projection(hidden),), 3 * hidden * count
 
 

@@ -103,7 +103,8 @@ def heads_of(fields: Fields, family: Family, *, inputs: int | None = None) -> He
             f"{fields.name}: `num_key_value_heads` must divide num_attention_heads {heads}, got {kv_heads}; "
             "correct config.json"
         )
-    qk_norm = family.qk_norm if family.qk_norm != "all" or fields.flag("use_qk_norm") else "none"
+    asked = family.qk_norm not in ("all", "head_if_asked") or fields.flag("use_qk_norm")
+    qk_norm = family.qk_norm.removesuffix("_if_asked") if asked else "none"
     return Heads(
         hidden=hidden,
         heads=heads,

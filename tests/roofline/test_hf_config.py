@@ -15,7 +15,7 @@ from roofline.counts import (
 )
 from roofline.errors import InvalidInput, UnsupportedModel
 from roofline.hf_catalogue import catalogue_folder
-from roofline.hf_config import load_model, model_from_config, read_config
+from roofline.hf_config import load_model, model_from_config, mtp_head, read_config
 
 SMALL = {
     "model_type": "llama",
@@ -318,3 +318,18 @@ def test_quantising_shrinks_bytes_and_leaves_counts(size, quantization):
     assert parameters(plain) == parameters(small)
     assert weight_bytes(small) < weight_bytes(plain)
     assert kv_bytes_per_token(plain) == kv_bytes_per_token(small)
+
+
+def test_an_ungated_feed_forward_part_has_two_matrices():
+    assert parameters(_model(model_type="opt", intermediate_size=96)) - parameters(
+        _model(model_type="opt", intermediate_size=95)
+    ) == (3 * (2 * 64 + 1))
+
+
+def test_projected_embeddings_are_refused():
+    with pytest.raises(UnsupportedModel, match="word_embed_proj_dim"):
+        _model(model_type="opt", word_embed_proj_dim=32)
+
+
+def test_the_mtp_layer_of_a_model_with_dense_layers_first_has_experts():
+    assert mtp_head(load_model("zai-org/GLM-4.7")).layers[0].experts is not None
