@@ -7,6 +7,7 @@ bf16), nvfp4.
 """
 
 from roofline.errors import InvalidInput
+from roofline.hf_gguf import gguf_format
 from roofline.specs import WeightFormat
 
 SCALE_BITS = 16
@@ -82,12 +83,18 @@ def weight_only(bits: int, bits_per_weight: float) -> WeightFormat:
 
 def override_format(quantization: str) -> WeightFormat:
     """Format of a `--quantization` or `--dtype` value; 4-bit integers with groups of 128 as AWQ and GPTQ
-    store them.
+    store them; names of GGUF files (Q4_K_M).
     """
     kind = OVERRIDES.get(quantization.lower())
     if kind is None:
+        gguf = gguf_format(quantization)
+        if gguf is not None:
+            return gguf
         allowed = ", ".join(sorted((*OVERRIDES, *OWN_CONFIG)))
-        raise InvalidInput(f"quantization must be one of {allowed}, got {quantization!r}; name one of these")
+        raise InvalidInput(
+            f"quantization must be one of {allowed}, or a GGUF type like q4_k_m, got {quantization!r}; "
+            "name one of these"
+        )
     if kind == "int4":
         return weight_only(4, group_bits(4, 128, zero_bits=4))
     return {"bf16": BF16, "fp32": FP32, "fp8": FP8, "int8": INT8, "nvfp4": NVFP4, "mxfp4": MXFP4}[kind]

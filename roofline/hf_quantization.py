@@ -25,6 +25,7 @@ from roofline.hf_formats import (
     override_format,
     weight_only,
 )
+from roofline.hf_gguf import gguf_format
 from roofline.specs import Layer, Precision, WeightFormat
 
 _ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -44,12 +45,13 @@ _EXPERT_PLACES = ("mlp.experts.0", "feed_forward.experts.0", "block_sparse_moe.e
 @dataclass(frozen=True, slots=True)
 class Scheme:
     """A checkpoint's quantisation: one format, the modules left out of it, and what it says of head and
-    cache.
+    cache. `covers_tied`: an output matrix that is the embedding is quantised too.
     """
 
     weights: WeightFormat
     excluded: tuple[str, ...] = ()
     covers_lm_head: bool = False
+    covers_tied: bool = False
     kv_bits: float | None = None
 
 
@@ -76,7 +78,7 @@ def precision_of(
         for part, modules in _modules(layers).items():
             if excluded.covers(part, modules, depth=depth, name=fields.name):
                 parts[part] = plain
-        if scheme.covers_lm_head and not tied and not excluded.holds("lm_head"):
+        if scheme.covers_lm_head and (scheme.covers_tied or not tied) and not excluded.holds("lm_head"):
             lm_head = scheme.weights
     return Precision(
         attention=parts["attention"],
@@ -104,7 +106,10 @@ def _chosen(fields: Fields, quantization: str | None, side_file: Config | None) 
     fmt = override_format(quantization)
     if own is not None and own.weights.name == fmt.name:
         return own
-    return None if fmt in (BF16, FP32) else Scheme(fmt)
+    if fmt in (BF16, FP32):
+        return None
+    gguf = gguf_format(quantization) is not None
+    return Scheme(fmt, covers_lm_head=gguf, covers_tied=gguf)
 
 
 def _own_scheme(fields: Fields, side_file: Config | None) -> Scheme | None:

@@ -199,7 +199,7 @@ def test_partly_quantised_state_space_models_are_refused():
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"quantization": "q4_k_m"}, "quantization must be one of .*, got 'q4_k_m'"),
+        ({"quantization": "int3_ext"}, "quantization must be one of .*, got 'int3_ext'"),
         ({"quantization": "modelopt"}, "needs a checkpoint"),
         ({"kv_cache_dtype": "fp6"}, "kv_cache_dtype must be one of .*, got 'fp6'"),
     ],
@@ -220,3 +220,9 @@ def test_unknown_formats_are_told_with_what_is_allowed(options, complaint):
 def test_a_scheme_without_what_it_needs_is_told_by_field(section, field):
     with pytest.raises(InvalidInput, match=field):
         _precision(section)
+
+
+@pytest.mark.parametrize(("name", "bits"), [("Q4_K_M", 4.8944), ("UD-Q4_K_XL", 4.8944), ("IQ2_XXS", 2.3824)])
+def test_gguf_types_have_the_bits_of_their_files_output_matrix_included(name, bits):
+    model = load_model("Qwen/Qwen3-8B", quantization=name)
+    assert model.precision.ffn.bits_per_weight == model.precision.lm_head.bits_per_weight == bits
