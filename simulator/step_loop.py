@@ -13,6 +13,7 @@ from simulator.pricing import price, tally
 from simulator.rng import ALWAYS, luck
 from simulator.scheduler import leave, schedule, schedule_prompts, skip_refused
 from simulator.state import Batch, Costs, Plan, Requests, Trace
+from simulator.steady import read_on, skip_steps, steady_steps
 
 NO_WINDOW = 1 << 62
 DONE, PAUSED, TRACE_FULL = 0, 1, 2
@@ -20,9 +21,15 @@ DONE, PAUSED, TRACE_FULL = 0, 1, 2
 
 
 @inlined
+def _somebody_came(requests, state):
+    """Whether a request arrived since the queue was last looked at."""
+    return state.next_arrival < len(requests.arrival_s) and requests.arrival_s[state.next_arrival] <= state.now_s
+
+
+@inlined
 def _absorb_arrivals(requests, plan, state):
     """Requests whose time has come join the queue; those that can never fit leave at once."""
-    while state.next_arrival < len(requests.arrival_s) and requests.arrival_s[state.next_arrival] <= state.now_s:
+    while _somebody_came(requests, state):
         request = state.next_arrival
         state.next_arrival += 1
         if requests.refused[request]:
@@ -241,7 +248,16 @@ def _sources() -> str:
     recompile when any of them changes.
     """
     folder = Path(__file__).parent
-    names = ("compiled.py", "control.py", "pricing.py", "rng.py", "scheduler.py", "state.py", "step_loop.py")
+    names = (
+        "compiled.py",
+        "control.py",
+        "pricing.py",
+        "rng.py",
+        "scheduler.py",
+        "state.py",
+        "steady.py",
+        "step_loop.py",
+    )
     return hashlib.blake2b(b"".join((folder / name).read_bytes() for name in names), digest_size=8).hexdigest()
 
 
@@ -288,18 +304,28 @@ def _compiled(sources: str, general: bool):
             else:
                 _accept(batch, plan, state.running, batch.row)
             rejected = _rejected(batch, state.running) if costs.draft_leaves_out_rejected else 0
-            verify_s, draft_s, host_s = price(batch.sums, costs, plan, state, draft_tokens, step, rejected)
-            if state.draft_tokens >= 0 and draft_tokens != state.draft_tokens:
-                host_s += plan.switch_s
-            state.draft_tokens = draft_tokens
-            step_s = verify_s + draft_s + host_s
-            state.steps += 1
-            state.busy_s += step_s
-            state.verify_s += verify_s
-            state.draft_s += draft_s
-            state.host_s += host_s
-            state.running_request_s += state.running * step_s
-            _pass_time(requests, state, step_s)
+            steps, done = np.int64(1), np.int64(0)
+            if not tracing:
+                steps = steady_steps(batch, plan, state, costs, scheduled)
+            while done < steps:
+                verify_s, draft_s, host_s = price(batch.sums, costs, plan, state, draft_tokens, step, rejected)
+                if state.draft_tokens >= 0 and draft_tokens != state.draft_tokens:
+                    host_s += plan.switch_s
+                state.draft_tokens = draft_tokens
+                step_s = verify_s + draft_s + host_s
+                state.steps += 1
+                state.busy_s += step_s
+                state.verify_s += verify_s
+                state.draft_s += draft_s
+                state.host_s += host_s
+                state.running_request_s += state.running * step_s
+                _pass_time(requests, state, step_s)
+                done += 1
+                if state.now_s >= until_s or _somebody_came(requests, state):
+                    break
+                read_on(batch, state.running)
+            if done > 1:
+                skip_steps(batch, plan, state, done)
             finished_before = state.finished
             emitted, last = _emit(requests, batch, state, draft_tokens)
             if general:
