@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from simulator.compiled import compiled
+from simulator.compiled import compiled, inlined
 from simulator.pricing import group_s
 from simulator.rng import LUCK_BITS, luck
 from simulator.state import SURVIVAL_BINS
@@ -22,7 +22,7 @@ _LEVEL_SALT = np.uint64(0x5851F42D4C957F2D)
 _LUCK_BITS = np.uint64(LUCK_BITS)
 
 
-@compiled
+@inlined
 def round_rows(batch, plan, running):
     """Acceptance row of every sequence in its next round, into `batch.row_now`: level drawn anew, band of context."""
     for place in range(running):
@@ -45,7 +45,7 @@ def controlled_draft_tokens(batch, costs, plan, state, step, scheduled):
     return _best_draft_tokens(batch, costs, plan, state, step, scheduled)
 
 
-@compiled
+@inlined
 def _best_draft_tokens(batch, costs, plan, state, step, scheduled):
     """K with the most emitted tokens per second, as the cost table knows it, 0 included.
 
@@ -78,7 +78,7 @@ def _best_draft_tokens(batch, costs, plan, state, step, scheduled):
     return best
 
 
-@compiled
+@inlined
 def _remember_prompts(batch, state, step):
     """Moving averages of the last steps: share with prompts, their tokens, tokens emitted."""
     tokens, decoding, prefilling, emitting, drafts = step
@@ -102,7 +102,8 @@ def _tokens_per_s(gain, read, costs, plan, state, sequences, rows, draft_tokens)
 
     Prompts take their steps whatever K is; each emitted token comes with `prompt_steps / emitted_per_step` of them.
     """
-    alone_s = _steady_s(read, costs, plan, sequences, rows, 0, draft_tokens)
+    nothing = np.int64(0)  # no literal: numba would compile what it is handed to twice
+    alone_s = _steady_s(read, costs, plan, sequences, rows, nothing, draft_tokens)
     token_s = alone_s / gain
     if state.prompt_steps > 0.0 and state.emitted_per_step > 0.0:
         shared_s = _steady_s(read, costs, plan, sequences, rows, int(state.prompt_tokens), draft_tokens)
@@ -110,7 +111,7 @@ def _tokens_per_s(gain, read, costs, plan, state, sequences, rows, draft_tokens)
     return 1.0 / token_s
 
 
-@compiled
+@inlined
 def _gain_tokens(batch, plan, running, emitting, draft_tokens):
     """Expected tokens of a round, from what is known of each class at its context."""
     if len(plan.gain_tokens) == 1:
@@ -182,7 +183,7 @@ def _budget(batch, costs, plan, state, sequences):
     return best_per_s
 
 
-@compiled
+@inlined
 def keep_likely_drafts(batch, plan, state):
     """Adaptive verification: each sequence keeps its drafts above the budget's bar; `row_now` is of the next round."""
     for place in range(state.running):
@@ -194,7 +195,7 @@ def keep_likely_drafts(batch, plan, state):
         batch.drafts[place] = kept
 
 
-@compiled
+@inlined
 def _slot(plan, batch_size):
     """The last slot whose batch size is not above this one."""
     slot = 0
@@ -203,7 +204,7 @@ def _slot(plan, batch_size):
     return slot
 
 
-@compiled
+@inlined
 def _observe(batch, plan, state, scheduled):
     """Closed loop: the accepted drafts of this step enter the moving average of its slot, now and then a new K.
 
@@ -227,7 +228,7 @@ def _observe(batch, plan, state, scheduled):
         plan.slot_index[slot] = _next_index(plan, slot)
 
 
-@compiled
+@inlined
 def _next_index(plan, slot):
     """Index of the slot's next K."""
     rule, drafts = plan.slot_rule[slot], plan.slot_drafts[slot]

@@ -4,6 +4,8 @@
 
 import math
 
+import numpy as np
+
 from simulator.compiled import compiled, inlined
 
 
@@ -49,7 +51,7 @@ def tally(batch, windows, running):
     then the first two of prefill chunks. `roofline.attention` has the array form of one sequence.
     """
     computed, known, scheduled, sums = batch.computed, batch.known, batch.scheduled, batch.sums
-    tokens = decoding = prefilling = emitting = drafts = 0
+    tokens = decoding = prefilling = emitting = drafts = np.int64(0)  # no literal: see `schedule_prompts`
     read = pairs = later = prefill_read = prefill_pairs = 0
     for place in range(running):  # no branches: the loop is vectorised
         new, context = scheduled[place], computed[place]

@@ -93,7 +93,7 @@ def _accept(batch, plan, running, rows):
             agreed[place] += agreeing[place]
 
 
-@compiled
+@inlined
 def _accept_paths(batch, plan, running):
     """From the root down: the candidate that the luck of its position falls on is the next node; none ends the path.
 
@@ -150,7 +150,7 @@ def _vary_drafts(requests, batch, plan, state, draft_tokens):
         _trim(batch, plan, state)
 
 
-@compiled
+@inlined
 def _find_matches(requests, batch, plan, running):
     """Prompt lookup: a sequence gets as many drafts as its match is long, often none."""
     for place in range(running):
@@ -161,7 +161,7 @@ def _find_matches(requests, batch, plan, running):
         batch.drafts[place] = found
 
 
-@compiled
+@inlined
 def _trim(batch, plan, state):
     """Ragged rounds: no more drafts than the sequence's tree has nodes, or than the verification budget takes."""
     round_rows(batch, plan, state.running)

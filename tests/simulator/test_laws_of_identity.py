@@ -9,6 +9,7 @@ import numpy as np
 from scenarios.build import build_service
 from scenarios.files import scenario_from_dict
 from scenarios.questions.decide import decide_service
+from simulator import control, pricing, scheduler, step_loop
 from simulator.acceptance import IidAcceptance
 from simulator.replica import Replica
 from simulator.step_loop import advance, advance_plainly
@@ -54,6 +55,14 @@ def test_the_smaller_compiled_loop_takes_the_same_steps_as_the_general_one():
     general, plain = run(advance), run(advance_plainly)
     assert general.preemptions.sum() > 0
     assert digest(general) == digest(plain)
+
+
+def test_every_part_of_the_loop_is_compiled_for_one_set_of_types():
+    parts = [part for module in (control, pricing, scheduler, step_loop) for part in vars(module).values()]
+    compiled = [part for part in parts if hasattr(part, "signatures")]
+    assert len(compiled) > 10
+    list(results())
+    assert {part.__name__: len(part.signatures) for part in compiled if len(part.signatures) > 1} == {}
 
 
 def test_results_are_identical_when_asked_twice():
