@@ -131,6 +131,7 @@ class HostFit(Frozen):
     speculation loaded and K = 0. `launch_s`: per operator when it runs eagerly instead of inside a graph.
     `cold_draft_s`: the first draft pass after a target pass finds its weights out of cache.
     `proposal_s`, `proposal_per_sequence_s`: matching of an n-gram or suffix proposer, per round.
+    `sharded_pass_s`: added per forward pass, of target or draft, over several GPUs: its inputs are sent to them.
     """
 
     step_s: NonNegativeFloat = 0.0
@@ -142,6 +143,7 @@ class HostFit(Frozen):
     cold_draft_s: NonNegativeFloat = 0.0
     proposal_s: NonNegativeFloat = 0.0
     proposal_per_sequence_s: NonNegativeFloat = 0.0
+    sharded_pass_s: NonNegativeFloat = 0.0
 
 
 class Domain(Frozen):

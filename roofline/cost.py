@@ -40,6 +40,15 @@ class Deployment(Frozen):
     draft_graph_tokens: tuple[int, ...] = ()
     routing_skew: float = 0.0
 
+    @property
+    def host(self) -> HostFit:
+        """Host times with what sending inputs to several GPUs adds to steps and draft passes."""
+        fitted, parallel = self.calibration.host, self.parallel
+        sharded_s = [fitted.sharded_pass_s * (gpus > 1) for gpus in (parallel.tensor, parallel.draft_tensor)]
+        return fitted.model_copy(
+            update={"step_s": fitted.step_s + sharded_s[0], "draft_pass_s": fitted.draft_pass_s + sharded_s[1]}
+        )
+
     def shard(self, *, draft: bool = False) -> Shard:
         """One GPU's part of the target, or of the draft."""
         return Shard(
@@ -131,7 +140,7 @@ def step_cost_table(
             f"a proposer of kind {work.kind!r} {'needs a draft model' if draft is None else 'runs no draft model'}; "
             "give `draft` exactly for chain, parallel and heads drafting"
         )
-    sampler, host = deployment.calibration.sampler, deployment.calibration.host
+    sampler, host = deployment.calibration.sampler, deployment.host
     rows = min(size.max_tokens, size.max_sequences * (size.max_draft_tokens + 1))
     draft_costs = None if draft is None else _draft_forward_costs(draft, deployment, size=size, work=work)
     return StepCostTable(
@@ -235,7 +244,7 @@ def _draft_chain_s(
     work: DraftWork,
 ) -> FloatArray:
     """(K, B) seconds of a round's drafting that depend neither on context nor on the step's tokens."""
-    host, sampler = deployment.calibration.host, deployment.calibration.sampler
+    host, sampler = deployment.host, deployment.calibration.sampler
     chain_s = np.zeros((size.max_draft_tokens + 1, size.max_sequences + 1))
     sequences = np.arange(size.max_sequences + 1)
     for drafts in range(1, size.max_draft_tokens + 1):

@@ -210,13 +210,13 @@ def _sampler(engine: EngineProfile, bytes_per_s: float) -> SamplerFit:
 
 
 def _host(engine: EngineProfile) -> HostFit:
-    return HostFit(**{name: getattr(engine.host, name).value for name in type(engine.host).model_fields})
+    return HostFit(**{name: constant.value for name, constant in engine.host.declared().items()})
 
 
 def _sources(gpu: Gpu, engine: EngineProfile, rows: "_Rows") -> tuple[Source, ...]:
     """Sources of the GPU row, the kernel rows used and the engine's constants, each once."""
     found = [gpu.source, engine.source, rows.kernel("gemm_16").bandwidth_fraction.source]
-    found += [getattr(engine.host, name).source for name in type(engine.host).model_fields]
+    found += [constant.source for constant in engine.host.declared().values()]
     return tuple(dict.fromkeys(found))
 
 

@@ -77,7 +77,7 @@ class CollectiveConstants(Frozen):
 
 
 class HostConstants(Frozen):
-    """Seconds per `roofline.calibration.HostFit` field of the same name."""
+    """Seconds per `roofline.calibration.HostFit` field of the same name; None: 0, the engine has no such time."""
 
     step_s: Constant
     step_per_sequence_s: Constant
@@ -87,6 +87,12 @@ class HostConstants(Frozen):
     launch_s: Constant
     proposal_s: Constant
     proposal_per_sequence_s: Constant
+    sharded_pass_s: Constant | None = None
+
+    def declared(self) -> dict[str, Constant]:
+        """The constants that are declared, by field."""
+        found = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: constant for name, constant in found.items() if constant is not None}
 
 
 class SamplerConstants(Frozen):

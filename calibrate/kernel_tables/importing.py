@@ -184,7 +184,7 @@ def _calibration(found: _Findings, system: TableSystem, gpu: Gpu, engine: str) -
 
 def _host_sources(engine: str) -> tuple[Source, ...]:
     profile = engine_profile(engine)
-    found = [getattr(profile.host, name).source for name in type(profile.host).model_fields]
+    found = [constant.source for constant in profile.host.declared().values()]
     return tuple(dict.fromkeys(found))
 
 

@@ -20,6 +20,7 @@ from roofline.cost import (
 )
 from roofline.errors import InvalidInput, OutsideDomain
 from roofline.hf_config import load_model
+from roofline.specs import Parallelism
 from tests.roofline.small_models import deployment, model
 
 SIZE = TableSize(max_tokens=256, max_sequences=16, max_draft_tokens=4)
@@ -56,6 +57,19 @@ def test_a_round_by_hand():
 def test_no_drafts_cost_the_plain_step():
     cost = round_cost(_table(host=HostFit(step_s=1e-3)), batch=3, context_tokens=7, draft_tokens=0)
     assert cost.round_s == pytest.approx(cost.plain_s, rel=1e-15)
+
+
+def test_sending_inputs_to_several_gpus_is_paid_by_every_pass_that_is_sharded():
+    machine, split = deployment(host=HostFit(sharded_pass_s=1.0)), Parallelism(tensor=2, draft_tensor=1)
+    alone = step_cost_table(model(layers=4), machine, size=SIZE, draft=model(), work=CHAIN)
+    target_only = step_cost_table(
+        model(layers=4), machine.model_copy(update={"parallel": split}), size=SIZE, draft=model(), work=CHAIN
+    )
+    both = machine.model_copy(update={"parallel": Parallelism(tensor=2, draft_tensor=2)})
+    sharded = step_cost_table(model(layers=4), both, size=SIZE, draft=model(), work=CHAIN)
+    assert (alone.step_host_s, target_only.step_host_s) == (0.0, 1.0)
+    assert target_only.draft_chain_s[3, 1] < 1.0
+    assert sharded.draft_chain_s[3, 1] == pytest.approx(target_only.draft_chain_s[3, 1] + 3.0, abs=0.01)
 
 
 def test_a_parallel_drafter_runs_one_pass_over_its_mask_tokens():
