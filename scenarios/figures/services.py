@@ -1,0 +1,63 @@
+"""From the assumptions of the figures to the services they are computed with, through the border of all scenarios."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.cost import RoundCost, round_cost
+from roofline.step_table import StepCostTable
+from scenarios.build import Arm, Service, build_service
+from scenarios.figures.assumptions import Assumptions
+from scenarios.files import scenario_from_dict
+from scenarios.schema import Scenario
+
+LARGEST_K = 8
+
+
+def course_scenario(assumptions: Assumptions, **sections: dict[str, Any]) -> Scenario:
+    """The service of the figures: a chat over one replica with an EAGLE-3 head. `sections` lie over its tables."""
+    table: dict[str, dict[str, Any]] = {
+        "target": {"model": assumptions.model},
+        "hardware": {
+            "gpu": assumptions.gpu, "tensor_parallel": assumptions.tensor_parallel, "outside_domain": "clip",
+        },
+        "engine": {"profile": assumptions.engine},
+        "speculation": {"method": "eagle3", "draft": assumptions.head, "draft_tokens": assumptions.draft_tokens},
+        "acceptance": {"alpha": assumptions.alpha},
+        "workload": {
+            "kind": "poisson",
+            "rate_per_s": 1.0,
+            "requests": 1000,
+            "input_tokens": {"mean_tokens": assumptions.input_tokens, "sigma": 0.8, "max_tokens": 8192},
+            "output_tokens": {"mean_tokens": assumptions.output_tokens, "sigma": 0.7, "max_tokens": 2048},
+        },
+        "run": {"max_draft_tokens": LARGEST_K},
+    }  # fmt: skip
+    for name, section in sections.items():
+        table[name] = {**table.get(name, {}), **section}
+    return scenario_from_dict({"schema_version": 1, "name": "course", **table}, origin="figures")
+
+
+def course_service(assumptions: Assumptions, **sections: dict[str, Any]) -> Service:
+    """`course_scenario`, built."""
+    return build_service(course_scenario(assumptions, **sections))
+
+
+def speculating(service: Service) -> Arm:
+    """The arm with the draft loaded; every service of the figures has one."""
+    if service.on is None:
+        raise AssertionError("course_scenario always speculates")
+    return service.on
+
+
+def round_at(table: StepCostTable, *, batch: int, context_tokens: int, draft_tokens: int) -> RoundCost | None:
+    """A round's cost; None where the step would not fit the token budget or the batch the table."""
+    if batch > table.max_sequences or batch * (draft_tokens + 1) > table.max_tokens:
+        return None
+    return round_cost(table, batch=batch, context_tokens=context_tokens, draft_tokens=draft_tokens)
+
+
+def machine_text(assumptions: Assumptions) -> str:
+    """Model and GPUs in one clause."""
+    count = f"{assumptions.tensor_parallel} × " if assumptions.tensor_parallel > 1 else ""
+    return f"{assumptions.model.rpartition('/')[2]}, {count}{assumptions.gpu}, {assumptions.engine}"
