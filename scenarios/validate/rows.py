@@ -70,7 +70,8 @@ class Row:
     """One measured speed-up with as much of its configuration as was published. Empty texts and None: not given.
 
     `acceptance_alpha` is what the source calls acceptance, under whatever definition; `acceptance_length` is AL with
-    `tau_convention` saying how it was counted. `speedup` is the measured S.
+    `tau_convention` saying how it was counted. `speedup` is the measured S. `output_limit`: `output_tokens` is
+    the largest allowed, not what was generated.
     """
 
     id: str
@@ -104,6 +105,7 @@ class Row:
     speedup: float | None
     simulable: str
     notes: str
+    output_limit: bool = False
     file: str = ""
     line: int = 0
 
@@ -297,6 +299,7 @@ def _row(cells: dict[str, str], file: str, line: int, problems: list[Problem]) -
         speedup=plain("speedup"),
         simulable=cells["simulable"],
         notes=cells["notes"],
+        output_limit=cells["output_len"].lstrip().startswith(("<", "up to", "≤")),
         file=file,
         line=line,
     )

@@ -1,0 +1,75 @@
+"""Rows -> predictions, with an interval where a row leaves something open; in a pool of processes, deterministic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from roofline.errors import SpecdecError
+from scenarios.validate.measure import measured
+from scenarios.validate.row_scenario import Setups, setups_of
+from scenarios.validate.rows import Prediction, Row
+
+LOW, HIGH = 0.1, 0.9
+
+
+def predictions_of(
+    rows: Sequence[Row], *, workers: int = 1, progress: Callable[[int, int], None] | None = None
+) -> tuple[Prediction, ...]:
+    """A prediction, or the reason for none, for every row in order; the same for any number of workers."""
+    found: dict[int, Prediction] = {}
+    groups: dict[str, list[tuple[int, Row]]] = {}
+    for index, row in enumerate(rows):
+        key = "|".join((row.hardware, row.engine, row.target_model, row.target_dtype, row.method, row.draft_model))
+        groups.setdefault(f"{key}|{row.k}|{row.tensor_parallel}|{row.gpus}", []).append((index, row))
+    todo = sorted(groups.values(), key=lambda group: -len(group))
+    if workers < 2:
+        results = map(_group, todo)
+        _collect(results, found, len(rows), progress)
+    else:
+        with ProcessPoolExecutor(workers) as pool:
+            _collect(pool.map(_group, todo, chunksize=1), found, len(rows), progress)
+    return tuple(found[index] for index in range(len(rows)))
+
+
+def _collect(results: object, found: dict[int, Prediction], total: int, progress: object) -> None:
+    for group in results:  # type: ignore[attr-defined]
+        found.update(group)
+        if callable(progress):
+            progress(len(found), total)
+
+
+def _group(rows: list[tuple[int, Row]]) -> dict[int, Prediction]:
+    return {index: predicted(row) for index, row in rows}
+
+
+def predicted(row: Row) -> Prediction:
+    """The prediction of one row; what cannot be computed says why."""
+    try:
+        setups = setups_of(row)
+        return _computed(row, setups)
+    except SpecdecError as error:
+        return Prediction(row=row, status="not computed", reason=str(error))
+
+
+def _computed(row: Row, setups: Setups) -> Prediction:
+    middle = measured(setups.variants[0])
+    quick = measured(setups.variants[0], simulated=False).speedup
+    ratios = [math.log(measured(setup, simulated=False).speedup / quick) for setup in setups.variants[1:]]
+    low, high = np.exp(np.quantile(ratios, (LOW, HIGH))) if ratios else (1.0, 1.0)
+    made = Prediction(
+        row=row,
+        status="computed",
+        speedup=middle.speedup,
+        low=middle.speedup * min(1.0, float(low)),
+        high=middle.speedup * max(1.0, float(high)),
+        terms=middle.terms,
+        assumed=setups.assumed,
+    )
+    return replace(
+        made, engine=setups.engine, gpu=setups.gpu, model=setups.model, label=middle.label, tags=setups.tags
+    )

@@ -1,0 +1,297 @@
+"""A published row as a scenario: the deployment and load it was measured with, its open fields as alternatives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from roofline.catalog import gpu
+from roofline.counts import weight_bytes
+from roofline.errors import InvalidInput
+from roofline.hf_config import load_model
+from roofline.hf_gguf import gguf_format
+from roofline.hf_typical import TYPICAL
+from roofline.specs import Model
+from scenarios.schema import HEAD_METHODS, MATCHING_METHODS
+from scenarios.validate.given_acceptance import acceptance_length_of
+from scenarios.validate.naming import Named, engine_of, head_of, machine_of, method_of, model_of, plain_text
+from scenarios.validate.priors import Range, chosen, lengths_of, quantiles
+from scenarios.validate.rows import Row
+from scenarios.validate.shapes import Shape, shape_of
+
+Load = Literal["batch", "concurrency", "rate"]
+Measure = Literal["decode", "throughput", "latency"]
+GROUPS = (1, 2, 4, 8, 16)
+MEMORY_SHARE_FRACTION = 0.85
+"""Largest share of the GPUs' memory that the weights of a deployment of unstated size take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One way a row may have been measured.
+
+    `deployment`: tables target, hardware, engine and speculation of a scenario. `length`: AL.
+    """
+
+    deployment: dict[str, Any]
+    shape: Shape
+    length: float
+    load: Load
+    load_value: float
+    input_tokens: int
+    output_tokens: int
+    measure: Measure
+
+    @property
+    def key(self) -> str:
+        """What cost tables depend on, as text."""
+        return json.dumps(self.deployment, sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Setups:
+    """The middle of every open field first, then the draws (none where nothing is open).
+
+    `assumed`: what was filled in. `tags`: families the row counts for.
+    """
+
+    variants: tuple[Setup, ...]
+    assumed: tuple[str, ...]
+    engine: str
+    gpu: str
+    model: str
+    tags: dict[str, str]
+
+
+def setups_of(row: Row) -> Setups:
+    """Everything a prediction needs of a row.
+
+    Raises
+    ------
+    SpecdecError
+        The row cannot be computed; the message is the reason.
+    """
+    _refuse_other_quantities(row)
+    machine, engine, method = machine_of(row.hardware), engine_of(row.engine), method_of(row.method)
+    target = model_of(row.target_model)
+    quantization, kv = _formats(row, target)
+    shape = shape_of(row, method=method.name, engine=engine.name)
+    length = acceptance_length_of(row, shape, method=method.name)
+    model = _loaded(target.name, quantization)
+    counts, count_note = _group(row, machine.gpu, machine.count, model)
+    methods = [method.name, method.other] if method.other else [method.name]
+    prompt, answer = _lengths(row)
+    tables = [
+        _deployment(row, machine.gpu, engine, target.name, quantization=quantization, kv=kv, method=name, shape=shape)
+        for name in methods
+    ]
+    base = _Base(tables, shape, _load(row), _measure(row, engine.name))
+    open_fields = {"length": length.length, "input": prompt, "output": answer}
+    varied = len(counts) > 1 or len(tables) > 1 or any(one.low < one.high for one in open_fields.values())
+    draws = _draws(row.id, base, counts, open_fields)
+    assumed = (machine.note, engine.note, target.note, shape.assumed, length.assumed, count_note)
+    head = tables[0]["speculation"].get("draft") == TYPICAL
+    also = ("a head of the usual shape" if head else "", *_length_notes(row), f"{method.other or ''}")
+    return Setups(
+        variants=draws if varied else draws[:1],
+        assumed=tuple(note for note in (*assumed, *also) if note),
+        engine=engine.name,
+        gpu=machine.gpu,
+        model=target.name,
+        tags=_tags(row, engine.name, method.name, model, shape),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    tables: list[dict[str, Any]]
+    shape: Shape
+    load: tuple[Load, float]
+    measure: Measure
+
+
+def _draws(row_id: str, base: _Base, counts: Sequence[int], fields: dict[str, Range]) -> tuple[Setup, ...]:
+    at = {name: quantiles(row_id, name) for name in (*fields, "gpus", "method")}
+    setups: list[Setup] = []
+    for number in range(len(at["gpus"])):
+        values = {name: one.at(at[name][number]) for name, one in fields.items()}
+        gpus = chosen(counts, at["gpus"][number])
+        deployment = chosen(base.tables, at["method"][number])
+        hardware = {**deployment["hardware"], "tensor_parallel": gpus}
+        setups.append(
+            Setup(
+                deployment={**deployment, "hardware": hardware},
+                shape=base.shape,
+                length=values["length"],
+                load=base.load[0],
+                load_value=base.load[1],
+                input_tokens=max(1, round(values["input"])),
+                output_tokens=max(2, round(values["output"])),
+                measure=base.measure,
+            )
+        )
+    return tuple(setups)
+
+
+def _refuse_other_quantities(row: Row) -> None:
+    """What is no speed-up at equal load."""
+    if row.speedup is None:
+        raise InvalidInput("no speed-up is given")
+    if "interactivity" in row.load_type or "iso_interactivity" in row.metric:
+        raise InvalidInput("compares frontiers at equal tokens/s per user, not both arms at one load")
+    if row.simulable == "no":
+        raise InvalidInput(f"marked as not comparable{f': {row.notes}' if row.notes else ''}"[:160])
+    if row.load_value is None:
+        raise InvalidInput("load_value is not given or no number")
+
+
+def _load(row: Row) -> tuple[Load, float]:
+    value = row.load_value or 1.0
+    kind = row.load_type.lower().strip()
+    if kind.startswith(("qps", "rate", "rps", "request")):
+        return "rate", value
+    if kind.startswith(("conc", "users", "streams")):
+        return "concurrency", max(1.0, round(value))
+    if kind.startswith("batch") or not kind:
+        return "batch", max(1.0, round(value))
+    raise InvalidInput(f"load_type {row.load_type!r} is not batch_size, concurrency or qps")
+
+
+def _measure(row: Row, engine: str) -> Measure:
+    metric = row.metric.lower()
+    if any(word in metric for word in ("tpot", "itl", "decode", "per_user", "per_stream", "per_seq", "peak_output")):
+        return "decode"
+    if "latency" in metric and ("mean" in metric or "wall" in metric or row.load_type == "qps"):
+        return "latency"
+    if engine == "llama.cpp" and metric == "tokens_per_s":
+        return "decode"
+    if engine in ("paper", "gpt-fast") or metric.startswith(("speedup_latency", "speedup_tps")):
+        return "decode"
+    return "latency" if metric.startswith("e2e") else "throughput"
+
+
+def _lengths(row: Row) -> tuple[Range, Range]:
+    prompt, answer = lengths_of(row.dataset)
+    if row.input_tokens is not None:
+        prompt = Range(row.input_tokens.low, row.input_tokens.value, row.input_tokens.high)
+    if row.output_tokens is not None:
+        most = row.output_tokens.high
+        if _bounded(row):
+            answer = Range(min(answer.low, most), min(answer.middle, most), min(answer.high, most))
+        else:
+            answer = Range(row.output_tokens.low, row.output_tokens.value, most)
+    return prompt, answer
+
+
+def _bounded(row: Row) -> bool:
+    return row.output_tokens is not None and row.output_limit
+
+
+def _length_notes(row: Row) -> tuple[str, ...]:
+    missing = [name for name, given in (("input", row.input_tokens), ("output", row.output_tokens)) if given is None]
+    return (f"{' and '.join(missing)} lengths usual for the dataset",) if missing else ()
+
+
+def _formats(row: Row, target: Named) -> tuple[str | None, str | None]:
+    """(`target.quantization`, `target.kv_cache_dtype`) of what the table says about number formats."""
+    said = row.target_dtype.lower()
+    kv = "fp8" if "kv fp8" in said or "kv8" in said else None
+    weights = said.replace("kv fp8", "").split("->")[-1]
+    found = _weights(weights) or _weights(plain_text(row.target_model)) or target.dtype or None
+    own = any(name in target.name.lower() for name in ("gpt-oss", "deepseek-v3", "kimi"))
+    return (None if own and found in ("mxfp4", "fp8") else found), kv
+
+
+def _weights(text: str) -> str | None:
+    if gguf_format(text) is not None:
+        return text.strip()
+    words = {"nvfp4": "nvfp4", "mxfp4": "mxfp4", "fp4": "nvfp4", "fp8": "fp8", "w8a8": "int8", "awq": "awq",
+             "gptq": "gptq", "int4": "int4", "4bit": "int4", "4-bit": "int4", "w4a16": "int4", "8bit": "fp8",
+             "int8": "int8", "bf16": "bf16", "fp16": "bf16", "float16": "bf16", "f16": "bf16"}  # fmt: skip
+    return next((name for word, name in words.items() if word in text), None)
+
+
+def _group(row: Row, gpu_name: str, counted: int | None, model: Model) -> tuple[tuple[int, ...], str]:
+    """Tensor-parallel sizes the row may have: what it says, else those that hold the weights, the fewest first."""
+    if row.tensor_parallel is not None:
+        return (row.tensor_parallel,), ""
+    given = row.gpus or counted
+    if given is not None:
+        if given > max(GROUPS):
+            raise InvalidInput(f"{given} GPUs are more than one replica's tensor parallel group")
+        return (given,), "" if given == 1 else f"tensor parallel over the {given} GPUs"
+    memory_bytes = gpu(gpu_name).memory_bytes * MEMORY_SHARE_FRACTION
+    holding = [count for count in GROUPS if weight_bytes(model) / count <= memory_bytes and count <= 8]
+    if not holding:
+        raise InvalidInput(f"n_gpus is not given and {row.target_model} fits no group of up to 8")
+    return tuple(holding[:2]), f"{' or '.join(str(count) for count in holding[:2])} GPUs, not published"
+
+
+def _deployment(
+    row: Row, gpu_name: str, engine: Named, target: str, *,
+    quantization: str | None, kv: str | None, method: str, shape: Shape,
+) -> dict[str, Any]:  # fmt: skip
+    speculation: dict[str, Any] = {"method": method, "draft_tokens": shape.draft_tokens}
+    if shape.tree:
+        speculation["tree"] = {"nodes": shape.draft_tokens, "depth": shape.depth, "beam": shape.beam}
+        if method == "medusa":
+            speculation["tree"] = {"widths": _medusa_widths(shape)}
+            del speculation["draft_tokens"]
+    if method in MATCHING_METHODS:
+        speculation["proposal_fraction"] = 1.0
+    elif method in HEAD_METHODS and method != "mtp":
+        speculation["draft"] = head_of(method, target) or TYPICAL
+    elif method in ("draft_model", "pard"):
+        draft = _draft_name(row)
+        speculation["draft"] = draft.name
+        draft_format = _weights(row.draft_model.lower())
+        if draft_format is not None:
+            speculation["draft_quantization"] = draft_format
+    engine_table: dict[str, Any] = {"profile": engine.name}
+    if engine.name in ("llama.cpp", "paper", "gpt-fast"):
+        engine_table["max_sequences"] = max(4, round(row.load_value or 1))
+    return {
+        "target": {"model": target, "quantization": quantization, "kv_cache_dtype": kv},
+        "hardware": {"gpu": gpu_name},
+        "engine": engine_table,
+        "speculation": speculation,
+    }
+
+
+def _medusa_widths(shape: Shape) -> tuple[int, ...]:
+    """Widths of a full tree about as large as the published 63 nodes of 4 heads."""
+    return (3, 3, 2, 2) if shape.depth >= 4 else (3,) * max(1, shape.depth)
+
+
+def _draft_name(row: Row) -> Named:
+    if row.draft_model:
+        return model_of(row.draft_model, what="draft_model")
+    size = row.draft_params_b
+    family = "Qwen/Qwen3-0.6B" if "qwen" in row.target_model.lower() else "meta-llama/Llama-3.2-1B-Instruct"
+    if "vicuna" in row.target_model.lower() or "llama 2" in plain_text(row.target_model):
+        family = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
+    if size is not None and size > 2:
+        raise InvalidInput("draft_model is not given")
+    return Named(family, note=f"draft taken as {family}")
+
+
+@cache
+def _loaded(name: str, quantization: str | None) -> Model:
+    return load_model(name, quantization=quantization)
+
+
+def _tags(row: Row, engine: str, method: str, model: Model, shape: Shape) -> dict[str, str]:
+    kinds = {"paper": "paper frameworks", "gpt-fast": "paper frameworks", "llama.cpp": "llama.cpp"}
+    experts = any(layer.experts is not None for layer in model.layers)
+    bits = model.precision.experts.bits_per_weight if experts else model.precision.ffn.bits_per_weight
+    return {
+        "engine class": kinds.get(engine, "serving engines"),
+        "engine": engine,
+        "method": f"{method} tree" if shape.tree else method,
+        "model kind": "MoE" if experts else "dense",
+        "load type": _load(row)[0],
+        "weights": "16-bit" if bits >= 16 else "8-bit" if bits >= 7.5 else "under 8-bit",
+    }
