@@ -199,4 +199,6 @@ def _set_options(table: dict[str, Any], text: str) -> None:
         try:
             table.setdefault(section, {})[key] = json.loads(value)
         except json.JSONDecodeError as error:
-            raise InvalidInput(f"option {part.strip()!r}: {value!r} is no JSON value ({error.msg}); quote texts") from None
+            raise InvalidInput(
+                f"option {part.strip()!r}: {value!r} is no JSON value ({error.msg}); quote texts"
+            ) from None
