@@ -122,17 +122,17 @@ def scenario_of(check: Check, *, speculating: bool = True) -> Scenario:
     cells = check.cells
     table: dict[str, Any] = {
         "name": check.name,
-        "target": _given({"model": cells["target"], "quantization": cells["target_quantization"]}),
-        "hardware": _given(
+        "target": given({"model": cells["target"], "quantization": cells["target_quantization"]}),
+        "hardware": given(
             {
                 "gpu": cells["hardware"],
-                "tensor_parallel": _whole(cells["tensor_parallel"]) or 1,
-                "draft_tensor_parallel": _whole(cells["draft_tensor_parallel"]),
+                "tensor_parallel": whole(cells["tensor_parallel"]) or 1,
+                "draft_tensor_parallel": whole(cells["draft_tensor_parallel"]),
                 "outside_domain": "clip",
             }
         ),
         "engine": {"profile": cells["engine"]},
-        "speculation": _speculation(cells),
+        "speculation": speculation_of(cells),
         "workload": _workload(cells),
         "run": {"seeds": 1, "max_draft_tokens": 1},
     }
@@ -143,22 +143,22 @@ def scenario_of(check: Check, *, speculating: bool = True) -> Scenario:
     return Scenario.model_validate(table)
 
 
-def _given(table: dict[str, Any]) -> dict[str, Any]:
+def given(table: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in table.items() if value not in (None, "")}
 
 
-def _whole(text: str) -> int | None:
+def whole(text: str) -> int | None:
     return None if is_blank(text) else int(text)
 
 
-def _speculation(cells: dict[str, str]) -> dict[str, Any]:
+def speculation_of(cells: dict[str, str]) -> dict[str, Any]:
     """Method, draft and K; a tree is written `depth 6 beam 10 nodes 31`."""
-    table = _given(
+    table = given(
         {
             "method": cells["method"],
             "draft": cells["draft"],
             "draft_quantization": cells["draft_quantization"],
-            "draft_tokens": _whole(cells["k"]),
+            "draft_tokens": whole(cells["k"]),
         }
     )
     if not is_blank(cells["tree"]):
