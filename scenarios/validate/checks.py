@@ -144,10 +144,12 @@ def scenario_of(check: Check, *, speculating: bool = True) -> Scenario:
 
 
 def given(table: dict[str, Any]) -> dict[str, Any]:
+    """The entries that say something."""
     return {key: value for key, value in table.items() if value not in (None, "")}
 
 
 def whole(text: str) -> int | None:
+    """A cell as a whole number; None where it is blank."""
     return None if is_blank(text) else int(text)
 
 

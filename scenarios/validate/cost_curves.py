@@ -1,4 +1,4 @@
-"""Published times of single passes and rounds beside the cost table: `cost_curves.csv`, rows that nothing was fitted to.
+"""Published times of passes and rounds beside the cost table: `cost_curves.csv`, rows that nothing was fitted to.
 
 Quantities: `step_s` seconds of a step (a whole round where a method is given); `verify_ratio` the target's pass over
 `rows` rows of one sequence over its plain pass; `batch_ratio` a plain step of `batch` sequences over one of a single
