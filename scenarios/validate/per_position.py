@@ -1,4 +1,4 @@
-"""Does the AL at other K follow from an acceptance shape fitted at one K? `per_position.csv` and `acceptance_by_task.csv`.
+"""Does AL at other K follow from a shape fitted at one K? `per_position.csv` and `acceptance_by_task.csv`.
 
 Two kinds of series: acceptance by position of one run (its AL at every smaller K is a fact), and AL of runs of one
 drafter with different K. Each shape is fitted at one K and predicts the AL at the others.
@@ -24,7 +24,7 @@ from simulator.varied_acceptance import BetaSpread, VariedAcceptance
 POSITIONS = DATA_FOLDER / "per_position.csv"
 LENGTHS = DATA_FOLDER / "acceptance_by_task.csv"
 FITTED_AT = 3
-"""K that a shape is fitted at, or the largest of the series where that is smaller; series are also fitted at their end."""
+"""K that a shape is fitted at, or the largest of the series where that is smaller; a second fit is at its end."""
 Shape = Literal["iid", "per position", "Beta mixture"]
 SHAPES: tuple[Shape, ...] = ("iid", "per position", "Beta mixture")
 MATCHING = ("ngram", "suffix")
@@ -182,7 +182,7 @@ class ShapeErrors:
 
 
 def errors_by_shape(points: Sequence[ShapePoint]) -> tuple[ShapeErrors, ...]:
-    """Per shape: extrapolation to longer drafts and interpolation to shorter ones, model drafters and matching apart."""
+    """Per shape: extrapolation to longer drafts and interpolation to shorter ones; matching drafters apart."""
     return tuple(
         _summary(shape, group, [point for point in points if point.shape == shape and holds(point)])
         for group, holds in _GROUPS.items()
