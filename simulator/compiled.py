@@ -4,7 +4,9 @@
 the time. It is safe because compiled functions here only read and write arrays that Python made and keeps.
 """
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from numba import njit
@@ -21,3 +23,13 @@ def inlined(function: Function) -> Function:
     """Inlined into its caller: handing the state over costs more than most functions of a step do."""
     decorator = njit(cache=True, _nrt=False, error_model="numpy", inline="always")  # type: ignore[call-overload]
     return decorator(function)  # pyright: ignore[reportUnknownVariableType]
+
+
+def digest_of(*names: str) -> str:
+    """Digest of files of this package that are compiled together.
+
+    numba's cache watches only the file of the function it caches; as a closure variable the digest makes it
+    recompile when any of them changes.
+    """
+    folder = Path(__file__).parent
+    return hashlib.blake2b(b"".join((folder / name).read_bytes() for name in names), digest_size=8).hexdigest()

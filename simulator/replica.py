@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from roofline.errors import InvalidInput
 from roofline.step_table import StepCostTable
 from simulator.controllers.base import Observation
 from simulator.limits import EngineLimits
-from simulator.plan import Speculation, step_plan
-from simulator.result import Counts, Result, StepTrace, Totals
-from simulator.rng import luck_keys
+from simulator.plan import Speculation
+from simulator.request_table import frozen, never_fits, outcome, prepared
+from simulator.result import Counts, Result, StepTrace
 from simulator.scheduler import report
-from simulator.state import Plan, Requests, Trace, loop_costs, new_batch, new_state
+from simulator.state import Trace, loop_costs, new_batch, new_state
 from simulator.step_loop import DONE, TRACE_FULL, advance, advance_plainly, is_plain
 from simulator.workload import Workload
 
 TRACE_ROWS = 4096
 _DRAWN = ("accept_row", "luck_key", "match_key")
-
-IntArray = NDArray[np.int64]
 
 
 class Replica:
@@ -42,10 +40,8 @@ class Replica:
         self._seed = seed
         self._table = costs
         self._open_loop = workload.concurrency is None
-        self._plan, chances = step_plan(workload, costs=costs, limits=limits, speculation=speculation)
+        self._plan, self._requests = prepared(workload, costs=costs, limits=limits, speculation=speculation, seed=seed)
         self._advance = advance_plainly if is_plain(self._plan) else advance
-        accept_row = workload.class_id * 0 if chances is None else chances.request_rows(workload.class_id, seed)
-        self._requests = _requests(workload, limits, self._plan, seed)._replace(accept_row=accept_row)
         self._turns = self._requests._replace(
             **{name: getattr(self._requests, name).copy() for name in ("output_tokens", "class_id", *_DRAWN)}
         )
@@ -71,7 +67,7 @@ class Replica:
         for name in ("output_tokens", "class_id", "accept_row", "luck_key", "match_key"):
             getattr(places, name)[request] = getattr(given, name)[turn]
         whole_tokens = prompt_tokens + int(places.output_tokens[request])
-        places.refused[request] = bool(_never_fits(np.array([whole_tokens]), self._limits, self._plan)[0])
+        places.refused[request] = bool(never_fits(np.array([whole_tokens]), self._limits, self._plan)[0])
         return not places.refused[request]
 
     def finished_s(self, request: int) -> float:
@@ -170,32 +166,15 @@ class Replica:
         requests, state = self._requests, self._state
         for place in range(self.running):
             report(requests, self._batch, place)
-        arrived = int(state.next_arrival)
-        columns = {
-            name: _frozen(getattr(requests, name))
-            for name in (
-                "admitted_s", "first_token_s", "finished_s", "prompt_tokens", "output_tokens", "emitted_tokens",
-                "rounds", "drafted_tokens", "accepted_tokens", "preemptions", "class_id", "refused",
-            )
-        }  # fmt: skip
-        arrival_s = np.where(np.isfinite(requests.arrival_s), requests.arrival_s, np.nan)
-        return Result(
-            arrival_s=_frozen(arrival_s),
-            **columns,
-            counts=Counts(
-                arrived=arrived,
-                finished=int(state.finished),
-                running=self.running,
-                waiting=self.waiting,
-                refused=int(state.refused),
-            ),
-            totals=_totals(state, self._table),
-            end_s=float(state.now_s),
-            open_loop=self._open_loop,
-            seed=self._seed,
-            label=self._table.label,
-            steps=_step_trace(self._trace, int(state.trace_rows)),
+        counts = Counts(
+            arrived=int(state.next_arrival),
+            finished=int(state.finished),
+            running=self.running,
+            waiting=self.waiting,
+            refused=int(state.refused),
         )
+        found = outcome(requests, state, counts, table=self._table, seed=self._seed, open_loop=self._open_loop)
+        return replace(found, steps=_step_trace(self._trace, int(state.trace_rows)))
 
 
 def simulate(
@@ -221,63 +200,6 @@ def simulate(
     return replica.result()
 
 
-def _never_fits(whole_tokens: IntArray, limits: EngineLimits, plan: Plan) -> NDArray[np.bool_]:
-    """Requests that no step could ever hold, by prompt and output together."""
-    largest = len(plan.verify_rows) - 1
-    refused = whole_tokens + limits.lookahead_tokens + largest > limits.kv_blocks * limits.block_tokens
-    if limits.max_context_tokens:
-        refused |= whole_tokens > limits.max_context_tokens
-    if not limits.chunked_prefill:
-        refused |= whole_tokens > limits.max_batched_tokens
-    return refused
-
-
-def _requests(workload: Workload, limits: EngineLimits, plan: Plan, seed: int) -> Requests:
-    count = len(workload)
-    refused = _never_fits(workload.prompt_tokens + workload.output_tokens, limits, plan)
-    arrival_s = workload.arrival_s.copy()
-    if workload.concurrency is not None:
-        arrival_s[:] = np.inf
-        arrival_s[: workload.concurrency] = 0.0
-    return Requests(
-        arrival_s=arrival_s,
-        prompt_tokens=workload.prompt_tokens.copy(),
-        output_tokens=workload.output_tokens.copy(),
-        prefix_hit_tokens=workload.prefix_hit_tokens.copy(),
-        class_id=workload.class_id.copy(),
-        accept_row=workload.class_id.copy(),
-        luck_key=luck_keys(seed, "acceptance", count),
-        match_key=luck_keys(seed, "proposal", count),
-        admitted_s=np.full(count, np.nan),
-        first_token_s=np.full(count, np.nan),
-        finished_s=np.full(count, np.nan),
-        emitted_tokens=np.zeros(count, dtype=np.int64),
-        rounds=np.zeros(count, dtype=np.int64),
-        drafted_tokens=np.zeros(count, dtype=np.int64),
-        accepted_tokens=np.zeros(count, dtype=np.int64),
-        preemptions=np.zeros(count, dtype=np.int64),
-        refused=refused,
-        preempted_stack=np.zeros(limits.max_sequences + 1, dtype=np.int64),
-    )
-
-
-def _totals(state: np.record, table: StepCostTable) -> Totals:
-    return Totals(
-        steps=int(state.steps),
-        step_tokens=int(state.step_tokens),
-        busy_s=float(state.busy_s),
-        verify_s=float(state.verify_s),
-        draft_s=float(state.draft_s),
-        host_s=float(state.host_s),
-        system_request_s=float(state.system_request_s),
-        running_request_s=float(state.running_request_s),
-        hbm_bytes=float(state.hbm_bytes),
-        flops=float(state.flops),
-        peak_hbm_bytes_per_s=table.peak_hbm_bytes_per_s,
-        peak_flops_per_s=table.peak_flops_per_s,
-    )
-
-
 def _empty_trace(rows: int) -> Trace:
     return Trace(times=np.zeros((rows, 4)), counts=np.zeros((rows, 6), dtype=np.int64))
 
@@ -292,12 +214,6 @@ def _grown(trace: Trace) -> Trace:
 def _step_trace(trace: Trace, rows: int) -> StepTrace | None:
     if not len(trace.times):
         return None
-    times = [_frozen(column) for column in trace.times[:rows].T]
-    counts = [_frozen(column) for column in trace.counts[:rows].T]
+    times = [frozen(column) for column in trace.times[:rows].T]
+    counts = [frozen(column) for column in trace.counts[:rows].T]
     return StepTrace(*times, *counts)
-
-
-def _frozen(values: np.ndarray) -> np.ndarray:
-    copy = np.array(values)
-    copy.flags.writeable = False
-    return copy

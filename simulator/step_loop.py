@@ -2,12 +2,9 @@
 # Compiled code: its arguments are the named tuples and the record of `simulator.state`; numba infers their types.
 """The one implementation of a step: schedule, price, accept, retire; compiled, or plain Python with the JIT off."""
 
-import hashlib
-from pathlib import Path
-
 import numpy as np
 
-from simulator.compiled import compiled, inlined
+from simulator.compiled import compiled, digest_of, inlined
 from simulator.control import BUDGET, STATIC, controlled_draft_tokens, keep_likely_drafts, round_rows
 from simulator.pricing import price, tally
 from simulator.rng import ALWAYS, luck
@@ -15,6 +12,9 @@ from simulator.scheduler import leave, schedule, schedule_prompts, skip_refused
 from simulator.state import Batch, Costs, Plan, Requests, Trace
 from simulator.steady import read_on, skip_steps, steady_steps
 
+LOOP_FILES = (
+    "compiled.py", "control.py", "pricing.py", "rng.py", "scheduler.py", "state.py", "steady.py", "step_loop.py",
+)  # fmt: skip
 NO_WINDOW = 1 << 62
 DONE, PAUSED, TRACE_FULL = 0, 1, 2
 """Why `advance` came back: nothing left to do; the next step would start at or after `until_s`; grow the trace."""
@@ -236,29 +236,10 @@ def _move(batch, place, target):
 
 def is_plain(plan: Plan) -> bool:
     """Whether `advance_plainly` serves the plan: chains of drafts, K by batch size, nothing drawn but acceptance."""
-    matches = len(plan.propose_below) > 0 and int(plan.propose_below.min()) < ALWAYS
+    drafts = len(plan.verify_rows) > 1
+    matches = drafts and int(plan.propose_below.min()) < ALWAYS
     special = plan.tree or plan.varied or plan.alternate_prefill or plan.control != STATIC
     return not (matches or special)
-
-
-def _sources() -> str:
-    """Digest of the files that are compiled together.
-
-    numba's cache watches only the file of the function it caches; as a closure variable the digest makes it
-    recompile when any of them changes.
-    """
-    folder = Path(__file__).parent
-    names = (
-        "compiled.py",
-        "control.py",
-        "pricing.py",
-        "rng.py",
-        "scheduler.py",
-        "state.py",
-        "steady.py",
-        "step_loop.py",
-    )
-    return hashlib.blake2b(b"".join((folder / name).read_bytes() for name in names), digest_size=8).hexdigest()
 
 
 def _compiled(sources: str, general: bool):
@@ -343,6 +324,6 @@ def _compiled(sources: str, general: bool):
     return advance
 
 
-advance = _compiled(_sources(), general=True)
-advance_plainly = _compiled(_sources(), general=False)
+advance = _compiled(digest_of(*LOOP_FILES), general=True)
+advance_plainly = _compiled(digest_of(*LOOP_FILES), general=False)
 """For plans without trees, matches, varying acceptance, controllers or alternating prompts: same steps, same bytes."""
