@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from roofline.calibration import Label
 from roofline.errors import InvalidInput
 from scenarios import notation
+from scenarios.imports.logits import read_logits
 from scenarios.loads import kinds
 from scenarios.quantization_presets import quantization_factor
 from scenarios.schema import AcceptanceGiven, Scenario
 from scenarios.task_presets import task_spread
 from simulator.acceptance import Acceptance, IidAcceptance, LengthAcceptance, PerPositionAcceptance
+from simulator.sampling_acceptance import sampled_acceptance
 from simulator.varied_acceptance import BetaSpread, ContextDecay, VariedAcceptance, with_length
 
 
@@ -72,7 +75,7 @@ def acceptance_cases(scenario: Scenario, draft_tokens: int) -> tuple[AcceptanceC
         return tuple(
             AcceptanceCase(point.name, (IidAcceptance(alpha=point.alpha),), "assumed", point.text) for point in spread
         )
-    label = "assumed" if given.measured_on is None else "measured"
+    label = "assumed" if given.measured_on is None and given.logits is None else "measured"
     return (AcceptanceCase("given", (_model(given, draft_tokens),), label, _text(given)),)
 
 
@@ -101,6 +104,8 @@ def _mean(given: AcceptanceGiven, draft_tokens: int) -> Acceptance:
         return LengthAcceptance(length=length, at_draft_tokens=at_draft_tokens)
     if given.alpha is not None:
         return IidAcceptance(alpha=given.alpha)
+    if given.logits is not None:
+        return IidAcceptance(alpha=_sampled(given, given.logits))
     shares = given.per_position or ()
     if len(shares) < draft_tokens:
         raise InvalidInput(
@@ -111,7 +116,17 @@ def _mean(given: AcceptanceGiven, draft_tokens: int) -> Acceptance:
     return PerPositionAcceptance(unconditional=shares)
 
 
+def _sampled(given: AcceptanceGiven, path: str) -> float:
+    target, draft = read_logits(Path(path))
+    return sampled_acceptance(target, draft, temperature=given.temperature, draft_sampling=given.draft_sampling)
+
+
 def _text(given: AcceptanceGiven) -> str:
+    if given.logits is not None:
+        return (
+            f"alpha {_sampled(given, given.logits):.3f} at every position: the logits of {Path(given.logits).name} at "
+            f"temperature {given.temperature:g}, {given.draft_sampling} drafts"
+        )
     how = "as given" if given.measured_on is None else f"measured on {given.measured_on}"
     if given.length is not None:
         return f"acceptance length {given.length}, {how}"

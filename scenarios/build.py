@@ -17,6 +17,8 @@ from roofline.memory import MemoryAccount, memory_account
 from roofline.specs import Gpu, Model, Parallelism
 from roofline.step_table import StepCostTable
 from scenarios.acceptance import AcceptanceCase, acceptance_cases
+from scenarios.arrivals import SessionWorkload
+from scenarios.conversations import mean_context_tokens
 from scenarios.files import looks_like_path
 from scenarios.imports.traces import Trace
 from scenarios.loads import kinds, read_scenario_trace
@@ -114,6 +116,8 @@ def typical_context_tokens(scenario: Scenario, trace: Trace | None) -> float | N
     """
     if trace is not None:
         return float((trace.prompt_tokens + trace.output_tokens / 2).mean())
+    if isinstance(scenario.workload, SessionWorkload):
+        return mean_context_tokens(scenario.workload)
     total = 0.0
     for kind in kinds(scenario.workload):
         lengths = [

@@ -168,6 +168,13 @@ class AcceptanceGiven(Frozen):
     alpha: Fraction | None = Field(default=None, description="i.i.d. conditional acceptance of one draft")
     per_position: tuple[Fraction, ...] | None = Field(default=None, min_length=1)
     task: str | None = Field(default=None, description="a published preset (assumed), see `specdec list presets`")
+    logits: str | None = Field(
+        default=None, description="path of an .npz with arrays target and draft, (positions, vocabulary) each"
+    )
+    temperature: NonNegativeFloat = Field(default=0.0, description="logits: sampling temperature of the service")
+    draft_sampling: Literal["greedy", "probabilistic"] = Field(
+        default="greedy", description="logits: the drafter takes its likeliest token, or samples at the temperature"
+    )
     synthetic: bool = Field(default=False, description="per_position replays an engine's synthetic acceptance")
     measured_on: str | None = Field(
         default=None, min_length=1, description="what it was measured on, as `specdec acceptance` writes it"
@@ -187,11 +194,19 @@ class AcceptanceGiven(Frozen):
 
     @model_validator(mode="after")
     def _exactly_one(self) -> AcceptanceGiven:
-        given = [name for name in ("length", "alpha", "per_position", "task") if getattr(self, name) is not None]
+        given = [
+            name for name in ("length", "alpha", "per_position", "task", "logits") if getattr(self, name) is not None
+        ]
         if len(given) != 1:
             raise InvalidInput(
-                f"acceptance must be given in exactly one way (length, alpha, per_position or task), got "
+                f"acceptance must be given in exactly one way (length, alpha, per_position, task or logits), got "
                 f"{' and '.join(given) or 'none'}; keep one"
+            )
+        sampled = {"temperature", "draft_sampling"} & self.model_fields_set
+        if sampled and self.logits is None:
+            raise InvalidInput(
+                f"acceptance.{min(sampled)} needs logits to act on, got {given[0]}, which holds at the temperature it "
+                "was measured at; give logits, or remove it"
             )
         if self.measured_on is not None and (self.task is not None or self.synthetic):
             raise InvalidInput(

@@ -31,7 +31,7 @@ _FIXES = {
 }
 _PATH_KEYS = (
     ("target", "model"), ("hardware", "gpu"), ("hardware", "calibration"), ("speculation", "draft"),
-    ("workload", "path"),
+    ("workload", "path"), ("acceptance", "logits"),
 )  # fmt: skip
 
 

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.errors import InvalidInput
-from scenarios.files import TRACE_FOLDER
-from scenarios.imports.traces import Trace, read_trace
-from scenarios.report.words import load_text
-from scenarios.schema import (
-    DEFAULT_MAX_TOKENS,
+from scenarios.arrivals import (
     ClosedWorkload,
-    Lengths,
     OpenWorkload,
     RequestKind,
-    Scenario,
+    SessionWorkload,
     TraceWorkload,
+    WorkloadGiven,
 )
+from scenarios.conversations import sessions_at, turn_kinds
+from scenarios.imports.traces import Trace, read_trace
+from scenarios.lengths import drawn_lengths, find_trace
+from scenarios.report.words import load_text
+from scenarios.schema import Scenario
 from simulator.rng import Streams
 from simulator.workload import (
     Workload,
-    empirical_lengths,
-    fixed_lengths,
     gamma_arrivals,
-    lognormal_lengths,
     swinging_arrivals,
 )
 
@@ -82,12 +79,6 @@ def read_scenario_trace(scenario: Scenario) -> Trace | None:
     return trace
 
 
-def find_trace(path: str) -> Path:
-    """The file, or the shipped trace of that name."""
-    file, shipped = Path(path).expanduser(), TRACE_FOLDER / Path(path).name
-    return shipped if not file.exists() and file.name == str(path) and shipped.is_file() else file
-
-
 def load_points(scenario: Scenario, trace: Trace | None) -> tuple[LoadPoint, ...]:
     """The sweep in rising order, duplicates dropped.
 
@@ -129,7 +120,7 @@ def own_load(scenario: Scenario, trace: Trace | None) -> float | None:
     match scenario.workload:
         case TraceWorkload():
             return trace.rate_per_s if trace is not None else None
-        case OpenWorkload(rate_per_s=rate_per_s):
+        case OpenWorkload(rate_per_s=rate_per_s) | SessionWorkload(rate_per_s=rate_per_s):
             return rate_per_s
         case ClosedWorkload(concurrency=concurrency):
             return float(concurrency) if concurrency is not None else None
@@ -151,6 +142,8 @@ def workload_at(scenario: Scenario, point: LoadPoint, *, trace: Trace | None, se
         )
         return requests.scaled(point.value / trace.rate_per_s)
     streams = Streams(scenario.run.seed + seed)
+    if isinstance(workload, SessionWorkload):
+        return sessions_at(workload, point.value, streams)
     parts = [_class_requests(workload, kind, index, point, streams) for index, kind in enumerate(kinds(workload))]
     arrival_s = np.concatenate([part[0] for part in parts])
     order = np.argsort(arrival_s, kind="stable")
@@ -169,10 +162,12 @@ def workload_at(scenario: Scenario, point: LoadPoint, *, trace: Trace | None, se
     )
 
 
-def kinds(workload: OpenWorkload | ClosedWorkload | TraceWorkload) -> tuple[RequestKind, ...]:
-    """The request classes of a workload; one called `default` where it has none."""
+def kinds(workload: WorkloadGiven) -> tuple[RequestKind, ...]:
+    """The request classes of a workload (of sessions: turns); one called `default` where it has none."""
     if isinstance(workload, TraceWorkload):
         return ()
+    if isinstance(workload, SessionWorkload):
+        return turn_kinds(workload)
     if workload.classes:
         return workload.classes
     if workload.input_tokens is None or workload.output_tokens is None:
@@ -205,21 +200,6 @@ def _class_requests(
     else:
         # Only the order counts in a closed loop: classes are interleaved at random.
         arrival_s = np.sort(streams.get("arrivals", index).random(requests))
-    prompt_tokens = _drawn(kind.input_tokens, requests, streams, "prompt_lengths", index)
-    output_tokens = _drawn(kind.output_tokens, requests, streams, "output_lengths", index)
+    prompt_tokens = drawn_lengths(kind.input_tokens, requests, streams, "prompt_lengths", index)
+    output_tokens = drawn_lengths(kind.output_tokens, requests, streams, "output_lengths", index)
     return arrival_s, prompt_tokens, output_tokens
-
-
-def _drawn(lengths: int | Lengths, requests: int, streams: Streams, purpose: str, index: int) -> IntArray:
-    if isinstance(lengths, int):
-        return fixed_lengths(requests, lengths)
-    max_tokens = lengths.max_tokens or DEFAULT_MAX_TOKENS
-    generator = streams.get(purpose, index)
-    if lengths.from_trace is not None:
-        trace = read_trace(find_trace(lengths.from_trace))
-        values = trace.output_tokens if purpose == "output_lengths" else trace.prompt_tokens
-        return empirical_lengths(requests, np.minimum(values, max_tokens), generator)
-    mean_tokens = lengths.mean_tokens or 1
-    if lengths.sigma == 0.0:
-        return fixed_lengths(requests, mean_tokens)
-    return lognormal_lengths(requests, mean_tokens, generator, sigma=lengths.sigma, max_tokens=max_tokens)

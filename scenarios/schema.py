@@ -21,13 +21,13 @@ from pydantic import (
 from roofline.errors import InvalidInput
 from roofline.specs import Frozen
 from scenarios import notation
+from scenarios.arrivals import WorkloadGiven
 from scenarios.drafting import (
     HEAD_METHODS,
     MATCHING_METHODS,
     PARALLEL_METHODS,
     AcceptanceGiven,
     Drafting,
-    Fraction,
     Method,
 )
 
@@ -82,151 +82,6 @@ class Engine(Frozen):
     draft_enforce_eager: bool | None = Field(default=None, description="none: as the target")
 
 
-DEFAULT_MAX_TOKENS = 131072
-"""Longest length drawn where `max_tokens` is left out: the context window of most of today's models."""
-
-
-class Lengths(Frozen):
-    """Token counts: `sigma` 0 is fixed, above it a log-normal law with that mean; or a trace's own."""
-
-    mean_tokens: PositiveInt | None = None
-    sigma: NonNegativeFloat = 0.0
-    max_tokens: PositiveInt | None = Field(default=None, description="longer draws become this; none: 131072")
-    from_trace: str | None = Field(default=None, description="path of a trace whose lengths are drawn")
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Lengths:
-        if (self.mean_tokens is None) == (self.from_trace is None):
-            raise InvalidInput("lengths need either mean_tokens or from_trace; give exactly one of them")
-        if self.from_trace is not None and self.sigma > 0.0:
-            raise InvalidInput(
-                f"lengths.sigma = {self.sigma:g} means nothing beside from_trace, whose lengths are drawn as they are; "
-                "remove one of the two"
-            )
-        most_tokens = self.max_tokens or DEFAULT_MAX_TOKENS
-        if self.mean_tokens is not None and self.mean_tokens > most_tokens:
-            raise InvalidInput(
-                f"lengths.mean_tokens = {self.mean_tokens} is above max_tokens = {most_tokens}"
-                f"{'' if self.max_tokens else ', its default'}; raise max_tokens or lower the mean"
-            )
-        return self
-
-
-class RequestKind(Frozen):
-    """A class of requests with its own share, lengths, acceptance and objectives."""
-
-    name: str = Field(min_length=1)
-    share_fraction: float = Field(gt=0.0, le=1.0)
-    input_tokens: PositiveInt | Lengths
-    output_tokens: PositiveInt | Lengths
-    prefix_hit_fraction: Fraction = 0.0
-    acceptance: AcceptanceGiven | None = None
-    slo: tuple[str, ...] = Field(default=(), description="objectives of this class alone, like tpot_p95=40ms")
-
-    @field_validator("slo")
-    @classmethod
-    def _slo_reads(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
-        for text in texts:
-            notation.slo(text)
-        return texts
-
-
-class TraceWorkload(Frozen):
-    """Recorded requests, replayed at multiples of their rate."""
-
-    kind: Literal["trace"] = "trace"
-    path: str
-    format: Literal["auto", "azure", "mooncake"] = "auto"
-    max_requests: PositiveInt | None = Field(default=None, description="only the first so many")
-    prefix_hits: Literal["none", "unlimited_cache"] = Field(
-        default="none", description="Mooncake block hashes: hits of a cache that never evicts"
-    )
-
-
-class Swing(Frozen):
-    """A Poisson rate that swings around the workload's: bursts and quiet, or a day's sine. One of the two ways."""
-
-    on_s: PositiveFloat | None = Field(default=None, description="bursts last so long")
-    off_s: PositiveFloat | None = Field(default=None, description="quiet between bursts")
-    quiet_fraction: Fraction = Field(default=0.0, description="rate of the quiet over that of a burst")
-    period_s: PositiveFloat | None = Field(default=None, description="a sine of this period, from its trough")
-    swing_fraction: Fraction | None = Field(default=None, description="0.8: from 20 % to 180 % of the mean")
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Swing:
-        given = [name for name in ("on_s", "off_s", "period_s", "swing_fraction") if getattr(self, name) is not None]
-        if given not in (["on_s", "off_s"], ["period_s", "swing_fraction"]):
-            raise InvalidInput(
-                "workload.swing needs on_s and off_s, or period_s and swing_fraction, got "
-                f"{' and '.join(given) or 'none of them'}; keep one pair"
-            )
-        return self
-
-    def phases(self, mean_per_s: float) -> tuple[tuple[float, float], ...]:
-        """(seconds, rate per second) over and over."""
-        from simulator.workload import diurnal_phases, on_off_phases
-
-        if self.on_s is not None and self.off_s is not None:
-            return on_off_phases(mean_per_s, on_s=self.on_s, off_s=self.off_s, quiet_fraction=self.quiet_fraction)
-        return diurnal_phases(mean_per_s, period_s=self.period_s or 1.0, swing_fraction=self.swing_fraction or 0.0)
-
-
-class OpenWorkload(Frozen):
-    """Requests that arrive on their own: Poisson, or gamma with a burstiness (below 1: burstier)."""
-
-    kind: Literal["poisson", "gamma"] = "poisson"
-    rate_per_s: PositiveFloat | None = Field(default=None, description="the sweep goes from 0.25x to 4x of it")
-    requests: PositiveInt = 4000
-    burstiness: PositiveFloat = 1.0
-    swing: Swing | None = Field(default=None, description="none: the rate is constant")
-    input_tokens: PositiveInt | Lengths | None = None
-    output_tokens: PositiveInt | Lengths | None = None
-    prefix_hit_fraction: Fraction = 0.0
-    classes: tuple[RequestKind, ...] = ()
-
-    @model_validator(mode="after")
-    def _lengths(self) -> OpenWorkload:
-        _check_lengths(self.input_tokens, self.output_tokens, self.classes)
-        if self.kind == "gamma" and self.swing is not None:
-            raise InvalidInput("workload.swing needs kind = 'poisson', got 'gamma'; bursts are in the swing then")
-        if self.kind == "poisson" and self.burstiness != 1.0:
-            raise InvalidInput(
-                f"workload.burstiness = {self.burstiness:g} needs kind = 'gamma', got 'poisson'; change the kind"
-            )
-        return self
-
-
-class ClosedWorkload(Frozen):
-    """A fixed number of requests in flight: the next starts when one ends."""
-
-    kind: Literal["closed"] = "closed"
-    concurrency: PositiveInt | None = None
-    requests: PositiveInt = 4000
-    input_tokens: PositiveInt | Lengths | None = None
-    output_tokens: PositiveInt | Lengths | None = None
-    prefix_hit_fraction: Fraction = 0.0
-    classes: tuple[RequestKind, ...] = ()
-
-    @model_validator(mode="after")
-    def _lengths(self) -> ClosedWorkload:
-        _check_lengths(self.input_tokens, self.output_tokens, self.classes)
-        return self
-
-
-def _check_lengths(input_tokens: object, output_tokens: object, classes: tuple[RequestKind, ...]) -> None:
-    if classes:
-        total = sum(kind.share_fraction for kind in classes)
-        if input_tokens is not None or output_tokens is not None:
-            raise InvalidInput("workload has both classes and input_tokens/output_tokens; keep one of the two ways")
-        if abs(total - 1.0) > 1e-6:
-            raise InvalidInput(f"workload.classes: share_fraction must sum to 1, got {total:g}; correct the shares")
-    elif input_tokens is None or output_tokens is None:
-        raise InvalidInput(
-            "workload lengths are missing; give input_tokens and output_tokens (--input-tokens 600 "
-            "--output-tokens 250), classes, or a trace"
-        )
-
-
 class Loads(Frozen):
     """The points of the sweep; at most one key. None: 0.25x to 4x of the workload's own rate."""
 
@@ -262,7 +117,7 @@ class Scenario(Frozen):
     engine: Engine = Engine()
     speculation: Drafting = Drafting()
     acceptance: AcceptanceGiven | None = None
-    workload: Annotated[TraceWorkload | OpenWorkload | ClosedWorkload, Field(discriminator="kind")]
+    workload: Annotated[WorkloadGiven, Field(discriminator="kind")]
     loads: Loads = Loads()
     slo: tuple[str, ...] = ()
     run: Run = Run()

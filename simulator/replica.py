@@ -56,6 +56,7 @@ class Replica:
     def expect_turns(self) -> None:
         """Requests arrive when `feed` says so, in order, and a step that finishes one ends `advance`."""
         self._requests.arrival_s[:] = np.inf
+        self._requests.refused[:] = False
         self._plan = self._plan._replace(pause_on_finish=True)
 
     def feed(self, request: int, *, arrival_s: float, prompt_tokens: int, hit_tokens: int, turn: int) -> bool:

@@ -168,7 +168,7 @@ class Result:
     @property
     def span_s(self) -> float:
         """First arrival to the stop."""
-        return self.end_s - float(self.arrival_s[0])
+        return self.end_s - float(np.nanmin(self.arrival_s))
 
     @property
     def throughput_tokens_per_s(self) -> float:

@@ -54,7 +54,7 @@ def saturation_test(
     arrival_s, admitted_s, finished_s : (n,)
         Of requests that were not refused. NaN: did not get so far by the stop.
     """
-    arrived = ~np.isnan(arrival_s)
+    arrived = np.argsort(arrival_s, kind="stable")[: np.count_nonzero(~np.isnan(arrival_s))]  # turns come unsorted
     arrivals: FloatArray = arrival_s[arrived]
     if not open_loop or len(arrivals) < MIN_REQUESTS:
         return Saturation(saturated=False, growth_fraction=0.0, p_value=1.0, enough_data=not open_loop)

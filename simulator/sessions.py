@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 
 import numpy as np
 import simpy
@@ -16,49 +15,10 @@ from simulator.limits import EngineLimits
 from simulator.plan import Speculation
 from simulator.replica import Replica
 from simulator.result import Result
-from simulator.workload import Workload
+from simulator.workload import Sessions, Workload, session_workload
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Sessions:
-    """Turns `(n,)`, those of a session together and in order.
-
-    Attributes
-    ----------
-    session_id
-        Non-decreasing.
-    wait_s
-        Before the turn: of a session's first from time 0, of the others from the end of the answer before (thinking, or
-        a tool that runs).
-    new_tokens, output_tokens
-        What the turn adds to the prompt, and its answer. The prompt is everything before and the new tokens.
-    keeps_cache
-        Everything before the new tokens is found in the prefix cache; else it is computed again.
-    """
-
-    session_id: IntArray
-    wait_s: FloatArray
-    new_tokens: IntArray
-    output_tokens: IntArray
-    keeps_cache: bool = True
-
-    def __post_init__(self) -> None:
-        """Refuse turns that cannot be played."""
-        lengths = {len(self.session_id), len(self.wait_s), len(self.new_tokens), len(self.output_tokens)}
-        if len(lengths) != 1 or not len(self.session_id):
-            raise InvalidInput(f"turns of sessions need arrays of one length above 0, got {sorted(lengths)}")
-        if np.any(np.diff(self.session_id) < 0):
-            raise InvalidInput("session_id must not fall: list the turns of a session together and in order")
-        if not np.all(np.isfinite(self.wait_s) & (self.wait_s >= 0)):
-            raise InvalidInput("wait_s must be finite times of 0 or more; give the seconds before every turn")
-
-    def turns(self) -> list[range]:
-        """Turns of every session."""
-        starts = [0, *(np.flatnonzero(np.diff(self.session_id)) + 1).tolist(), len(self.session_id)]
-        return [range(start, end) for start, end in pairwise(starts)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +33,56 @@ def serve_sessions(
     sessions: Sessions, *, costs: StepCostTable, limits: EngineLimits, speculation: Speculation, seed: int
 ) -> SessionResult:
     """Play all sessions on one replica. A turn's luck is its own, whatever the order of arrival."""
-    count = len(sessions.session_id)
-    placeholder = Workload(
-        arrival_s=np.zeros(count),
-        prompt_tokens=np.ones(count, dtype=np.int64),
-        output_tokens=np.array(sessions.output_tokens),
-        prefix_hit_tokens=np.zeros(count, dtype=np.int64),
-        class_id=np.zeros(count, dtype=np.int64),
-    )
-    replica = Replica(placeholder, costs=costs, limits=limits, speculation=speculation, seed=seed)
+    turns = session_workload(sessions)
+    return _serve(sessions, turns, costs=costs, limits=limits, speculation=speculation, seed=seed)
+
+
+def simulate_sessions(
+    workload: Workload, *, costs: StepCostTable, limits: EngineLimits, speculation: Speculation, seed: int
+) -> Result:
+    """Play a workload of sessions; the result is in the order of its turns, so that two arms compare turn by turn."""
+    if workload.sessions is None:
+        raise InvalidInput("the workload has no sessions; make one with session_workload, or use simulate")
+    served = _serve(workload.sessions, workload, costs=costs, limits=limits, speculation=speculation, seed=seed)
+    return _in_order_of_turns(served, workload)
+
+
+def _serve(
+    sessions: Sessions,
+    turns: Workload,
+    *,
+    costs: StepCostTable,
+    limits: EngineLimits,
+    speculation: Speculation,
+    seed: int,
+) -> SessionResult:
+    replica = Replica(turns, costs=costs, limits=limits, speculation=speculation, seed=seed)
     replica.expect_turns()
     env = simpy.Environment()
-    desk = _Desk(env, replica, count)
-    talks = [env.process(_hold_conversation(desk, sessions, turns)) for turns in sessions.turns()]
+    desk = _Desk(env, replica, len(turns))
+    talks = [env.process(_hold_conversation(desk, sessions, own)) for own in sessions.turns()]
     env.process(_serve_turns(desk))
     env.run(until=env.all_of(talks))
     replica.advance(float(np.nextafter(env.now, np.inf)))  # a last turn that was refused counts as arrived
     return SessionResult(replica.result(), desk.turn)
+
+
+def _in_order_of_turns(served: SessionResult, workload: Workload) -> Result:
+    """Turns that never arrived stand in their place, with neither arrival nor end."""
+    missing = np.setdiff1d(np.arange(len(workload)), served.turn)
+    turn = np.where(served.turn < 0, 0, served.turn)
+    turn[served.turn < 0] = missing
+    order = np.argsort(turn)
+    happened = (
+        "arrival_s", "admitted_s", "first_token_s", "finished_s", "emitted_tokens", "rounds", "drafted_tokens",
+        "accepted_tokens", "preemptions", "refused",
+    )  # fmt: skip
+    given = ("prompt_tokens", "output_tokens", "class_id")
+    columns = {name: getattr(served.result, name)[order] for name in happened}
+    columns |= {name: getattr(workload, name) for name in given}
+    for column in columns.values():
+        column.flags.writeable = False
+    return replace(served.result, **columns)
 
 
 class _Desk:

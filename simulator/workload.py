@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +12,45 @@ from roofline.errors import InvalidInput
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Turns `(n,)`, those of a session together and in order.
+
+    Attributes
+    ----------
+    session_id
+        Non-decreasing.
+    wait_s
+        Before the turn: of a session's first from time 0, of the others from the end of the answer before (thinking, or
+        a tool that runs).
+    new_tokens, output_tokens
+        What the turn adds to the prompt, and its answer. The prompt is everything before and the new tokens.
+    keeps_cache
+        Everything before the new tokens is found in the prefix cache; else it is computed again.
+    """
+
+    session_id: IntArray
+    wait_s: FloatArray
+    new_tokens: IntArray
+    output_tokens: IntArray
+    keeps_cache: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse turns that cannot be played."""
+        lengths = {len(self.session_id), len(self.wait_s), len(self.new_tokens), len(self.output_tokens)}
+        if len(lengths) != 1 or not len(self.session_id):
+            raise InvalidInput(f"turns of sessions need arrays of one length above 0, got {sorted(lengths)}")
+        if np.any(np.diff(self.session_id) < 0):
+            raise InvalidInput("session_id must not fall: list the turns of a session together and in order")
+        if not np.all(np.isfinite(self.wait_s) & (self.wait_s >= 0)):
+            raise InvalidInput("wait_s must be finite times of 0 or more; give the seconds before every turn")
+
+    def turns(self) -> list[range]:
+        """Turns of every session."""
+        starts = [0, *(np.flatnonzero(np.diff(self.session_id)) + 1).tolist(), len(self.session_id)]
+        return [range(start, end) for start, end in pairwise(starts)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +70,8 @@ class Workload:
         Index into `class_names`.
     concurrency
         Requests in flight of a closed loop; None is open.
+    sessions
+        Requests are turns of these, in order; when a turn arrives is then a result, and `arrival_s` says nothing.
     """
 
     arrival_s: FloatArray
@@ -39,6 +81,7 @@ class Workload:
     class_id: IntArray
     class_names: tuple[str, ...] = ("default",)
     concurrency: int | None = None
+    sessions: Sessions | None = None
 
     def __post_init__(self) -> None:
         """Refuse what could not be simulated, and make the arrays read-only."""
@@ -114,6 +157,27 @@ def make_workload(
         prefix_hit_tokens=np.minimum((prompts * prefix_hit_fraction).astype(np.int64), prompts - 1),
         class_id=np.zeros(len(arrivals), dtype=np.int64),
         concurrency=concurrency,
+    )
+
+
+def session_workload(
+    sessions: Sessions, *, class_id: ArrayLike | None = None, class_names: tuple[str, ...] = ("default",)
+) -> Workload:
+    """Turns as requests, each prompt with all that was said before; `simulator.sessions` plays them."""
+    count = len(sessions.session_id)
+    said = np.zeros(count, dtype=np.int64)
+    for turns in sessions.turns():
+        both = sessions.new_tokens[turns.start : turns.stop] + sessions.output_tokens[turns.start : turns.stop]
+        said[turns.start + 1 : turns.stop] = np.cumsum(both)[:-1]
+    prompts = said + sessions.new_tokens
+    return Workload(
+        arrival_s=np.zeros(count),
+        prompt_tokens=prompts,
+        output_tokens=np.array(sessions.output_tokens, dtype=np.int64),
+        prefix_hit_tokens=np.minimum(said, prompts - 1) * int(sessions.keeps_cache),
+        class_id=np.zeros(count, dtype=np.int64) if class_id is None else np.array(class_id, dtype=np.int64),
+        class_names=class_names,
+        sessions=sessions,
     )
 
 

@@ -39,6 +39,7 @@ draft = "SafeAILab/EAGLE3-LLaMA3.1-8B"   # `specdec list models`, or the path of
 length = "2.4@3"                  # tokens per round, bonus included, at K = 3
 # alpha = 0.6                     # the same acceptance at every position
 # per_position = [0.72, 0.50, 0.34]   # unconditional, as the engine's metrics print it
+# logits = "logits.npz"           # of target and draft; then: temperature = 0.7, draft_sampling = "probabilistic"
 # task = "chat"                   # a published preset with its spread, `specdec list presets`
 
 [workload]
@@ -48,6 +49,11 @@ requests = 4000                   # per load and seed
 input_tokens = {{ mean_tokens = 600, sigma = 0.8, max_tokens = 8192 }}   # log-normal; a plain number is fixed
 output_tokens = {{ mean_tokens = 250, sigma = 0.7, max_tokens = 2048 }}
 # prefix_hit_fraction = 0.3
+# kind = "sessions"               # chats and agents: turns wait for answers, contexts grow
+# turns = 8
+# think_s = 10.0                  # from an answer to the next turn
+# acceptance_by_turn = [           # turns that repeat the session accept more
+#     {{ from_turn = 1, acceptance = {{ alpha = 0.4 }} }}, {{ from_turn = 4, acceptance = {{ alpha = 0.7 }} }}]
 
 # [loads]
 # rates_per_s = [1, 2, 4, 8]      # or factors = [0.5, 1, 2] of the workload's rate

@@ -166,7 +166,7 @@ def _put_workload(table: dict[str, Any], given: dict[str, Any]) -> None:
     if before.get("kind") == "trace" and set(values) == {"requests"}:
         table["workload"] = {**before, "max_requests": values["requests"]}
         return
-    keep = before if before.get("kind") in ("poisson", "gamma", "closed") else {}
+    keep = before if before.get("kind") in ("poisson", "gamma", "closed", "sessions") else {}
     kind = _kind_after(str(keep.get("kind", "poisson")), values)
     if "rate_per_s" in values or "concurrency" in values or (kind == "closed") != (before.get("kind") == "closed"):
         table.pop("loads", None)
@@ -182,6 +182,9 @@ _OPEN_ONLY = ("rate_per_s", "burstiness", "swing")
 def _kind_after(before: str, values: dict[str, Any]) -> str:
     """The kind of a workload whose options lie over one of kind `before`."""
     open_loop = [name for name in ("rate_per_s", "burstiness") if name in values]
+    if before == "sessions" and ("concurrency" in values or "burstiness" in values):
+        option = "--concurrency" if "concurrency" in values else "--burstiness"
+        raise InvalidInput(f"{option} means nothing for sessions, which start as a Poisson process; use --rate")
     if "concurrency" in values:
         if open_loop:
             option = "--rate" if "rate_per_s" in open_loop else "--burstiness"

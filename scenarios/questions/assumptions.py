@@ -9,8 +9,8 @@ from pathlib import Path
 from calibrate.environment import host_id
 from roofline.calibration import Label
 from scenarios.acceptance import AcceptanceCase
+from scenarios.arrivals import ClosedWorkload, OpenWorkload, SessionWorkload, TraceWorkload
 from scenarios.build import Service
-from scenarios.schema import ClosedWorkload, OpenWorkload, TraceWorkload
 from simulator.saturation import MIN_REQUESTS
 
 
@@ -87,5 +87,11 @@ def _workload_text(service: Service) -> str:
             return f"{workload.requests:,} {workload.kind} arrivals per seed and load"
         case ClosedWorkload():
             return f"{workload.requests:,} requests per seed in a closed loop"
+        case SessionWorkload():
+            cache = "kept in the prefix cache" if workload.keeps_cache else "computed again every turn"
+            return (
+                f"{workload.requests:,} turns per seed and load in sessions of {workload.turns}, "
+                f"{workload.think_s:g} s of thought before each, what was said {cache}"
+            )
         case _:
             return "workload"

@@ -13,6 +13,7 @@ from simulator.acceptance import Acceptance, LengthAcceptance
 from simulator.compare import paired_speedup
 from simulator.replica import Speculation, simulate
 from simulator.result import Result
+from simulator.sessions import simulate_sessions
 from simulator.workload import Workload
 
 STEPS = 8
@@ -46,13 +47,9 @@ def simulate_arm(arm: Arm, workload: Workload, *, models: tuple[Acceptance, ...]
     InvalidInput
         The engine refuses every request.
     """
-    result = simulate(
-        workload,
-        costs=arm.costs,
-        limits=arm.limits,
-        speculation=Speculation(proposer=arm.proposer, policy=arm.policy, acceptance=models, switch_s=arm.switch_s),
-        seed=seed,
-    )
+    speculation = Speculation(proposer=arm.proposer, policy=arm.policy, acceptance=models, switch_s=arm.switch_s)
+    play = simulate if workload.sessions is None else simulate_sessions
+    result = play(workload, costs=arm.costs, limits=arm.limits, speculation=speculation, seed=seed)
     check_served(result, arm.limits)
     return result
 

@@ -10,10 +10,9 @@ from scenarios import notation
 from scenarios.build import build_service
 from scenarios.loads import LoadPoint, load_points, own_load, workload_at
 from scenarios.questions.assumptions import Assumption, assumptions_of, extrapolated, keeps_up_assumption
+from scenarios.questions.break_even import simulate_arm
 from scenarios.questions.domain import check_before, domain_findings
-from scenarios.questions.served import check_served
 from scenarios.schema import Scenario
-from simulator.replica import Speculation, simulate
 from simulator.result import Result
 
 
@@ -56,19 +55,8 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
     draft_tokens = service.draft_tokens if arm == "on" else None
     requests = workload_at(scenario, point, trace=service.trace, seed=0)
     check_before(service, requests, draft_tokens=draft_tokens)
-    result = simulate(
-        requests,
-        costs=chosen.costs,
-        limits=chosen.limits,
-        speculation=Speculation(
-            proposer=chosen.proposer,
-            policy=chosen.policy,
-            acceptance=cases[0].models if cases else (),
-            switch_s=chosen.switch_s,
-        ),
-        seed=scenario.run.seed,
-    )
-    check_served(result, chosen.limits)
+    models = cases[0].models if cases else ()
+    result = simulate_arm(chosen, requests, models=models, seed=scenario.run.seed)
     outside = domain_findings(service, requests, mean_batch=result.mean_batch, draft_tokens=draft_tokens)
     assumptions = [*assumptions_of(service, cases=cases), *extrapolated(outside)]
     if not result.saturation.enough_data:
