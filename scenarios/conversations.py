@@ -21,9 +21,11 @@ def sessions_at(workload: SessionWorkload, rate_per_s: float, streams: Streams) 
         log_mean = -(workload.think_sigma**2) / 2
         wait_s *= streams.get("think times").lognormal(log_mean, workload.think_sigma, size=count)
     wait_s[first] = poisson_arrivals(sessions, rate_per_s / workload.turns, streams.get("arrivals"))
-    new_tokens = drawn_lengths(workload.input_tokens, count, streams, "prompt_lengths", 0)
+    new_tokens = drawn_lengths(workload.input_tokens, count, streams=streams, purpose="prompt_lengths")
     if workload.first_input_tokens is not None:
-        new_tokens[first] = drawn_lengths(workload.first_input_tokens, sessions, streams, "first_prompt_lengths", 0)
+        new_tokens[first] = drawn_lengths(
+            workload.first_input_tokens, sessions, streams=streams, purpose="first_prompt_lengths"
+        )
     starts = [item.from_turn for item in workload.acceptance_by_turn] or [1]
     turn = np.arange(count) % workload.turns + 1
     return session_workload(
@@ -31,7 +33,7 @@ def sessions_at(workload: SessionWorkload, rate_per_s: float, streams: Streams) 
             session_id=np.repeat(np.arange(sessions), workload.turns),
             wait_s=wait_s,
             new_tokens=new_tokens,
-            output_tokens=drawn_lengths(workload.output_tokens, count, streams, "output_lengths", 0),
+            output_tokens=drawn_lengths(workload.output_tokens, count, streams=streams, purpose="output_lengths"),
             keeps_cache=workload.keeps_cache,
         ),
         class_id=np.searchsorted(starts, turn, side="right") - 1,

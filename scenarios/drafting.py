@@ -202,10 +202,10 @@ class AcceptanceGiven(Frozen):
                 f"acceptance must be given in exactly one way (length, alpha, per_position, task or logits), got "
                 f"{' and '.join(given) or 'none'}; keep one"
             )
-        sampled = {"temperature", "draft_sampling"} & self.model_fields_set
-        if sampled and self.logits is None:
+        if self.logits is None and (self.temperature > 0.0 or self.draft_sampling != "greedy"):
+            asked = "temperature" if self.temperature > 0.0 else "draft_sampling"
             raise InvalidInput(
-                f"acceptance.{min(sampled)} needs logits to act on, got {given[0]}, which holds at the temperature it "
+                f"acceptance.{asked} needs logits to act on, got {given[0]}, which holds at the temperature it "
                 "was measured at; give logits, or remove it"
             )
         if self.measured_on is not None and (self.task is not None or self.synthetic):

@@ -22,7 +22,7 @@ def find_trace(path: str) -> Path:
     return shipped if not file.exists() and file.name == str(path) and shipped.is_file() else file
 
 
-def drawn_lengths(lengths: int | Lengths, requests: int, streams: Streams, purpose: str, index: int) -> IntArray:
+def drawn_lengths(lengths: int | Lengths, requests: int, *, streams: Streams, purpose: str, index: int = 0) -> IntArray:
     """Token counts `(requests,)` of one request class, from the stream of that purpose and class."""
     if isinstance(lengths, int):
         return fixed_lengths(requests, lengths)

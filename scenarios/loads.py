@@ -200,6 +200,6 @@ def _class_requests(
     else:
         # Only the order counts in a closed loop: classes are interleaved at random.
         arrival_s = np.sort(streams.get("arrivals", index).random(requests))
-    prompt_tokens = drawn_lengths(kind.input_tokens, requests, streams, "prompt_lengths", index)
-    output_tokens = drawn_lengths(kind.output_tokens, requests, streams, "output_lengths", index)
+    prompt_tokens = drawn_lengths(kind.input_tokens, requests, streams=streams, purpose="prompt_lengths", index=index)
+    output_tokens = drawn_lengths(kind.output_tokens, requests, streams=streams, purpose="output_lengths", index=index)
     return arrival_s, prompt_tokens, output_tokens
