@@ -31,6 +31,7 @@ class Deployment(Frozen):
     """Everything hardware that a cost depends on: machine, its constants, spread, captured graph sizes.
 
     `graph_tokens`: sizes a step is padded to (empty: eager). `routing_skew`: see `counts.experts_touched`.
+    `eager_prompts`: no graph is captured for steps that hold prompt tokens.
     """
 
     gpu: Gpu
@@ -39,6 +40,7 @@ class Deployment(Frozen):
     graph_tokens: tuple[int, ...] = ()
     draft_graph_tokens: tuple[int, ...] = ()
     routing_skew: float = 0.0
+    eager_prompts: bool = False
 
     @property
     def host(self) -> HostFit:
@@ -163,7 +165,15 @@ def step_cost_table(
         draft_leaves_out_rejected=work.unpadded,
         peak_hbm_bytes_per_s=deployment.gpu.hbm_bytes_per_s,
         peak_flops_per_s=_peak_flops_per_s(target, deployment.gpu),
+        prompt_trunk_s=_launching_s(target, deployment) if deployment.eager_prompts else 0.0,
+        prompt_draft_s=_launching_s(draft, deployment) if deployment.eager_prompts and draft is not None else 0.0,
     )
+
+
+def _launching_s(model: Model, deployment: Deployment) -> float:
+    """Seconds the host takes to launch every operator of a pass one by one."""
+    operators = list(forward_operators(model, np.ones(1, dtype=np.int64), deployment.shard()))
+    return launches(operators) * deployment.calibration.host.launch_s
 
 
 def forward_costs(model: Model, shard: Shard, max_tokens: int, *, rows: int) -> ForwardCosts:

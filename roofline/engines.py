@@ -114,6 +114,7 @@ class GraphRule(Frozen):
     in the second case a size of n sequences captures n (K + 1) tokens. The largest size is the smallest of
     `limit_tokens` (`limit_tokens_blackwell` on data-centre Blackwell) and
     `limit_per_sequence` x max_sequences x (K + 1). `uniform_multiples`: multiples of K + 1 are captured too.
+    `decode_only`: steps that hold prompt tokens run eagerly whatever their size.
     """
 
     segments: tuple[tuple[PositiveInt, PositiveInt, PositiveInt], ...]
@@ -122,6 +123,7 @@ class GraphRule(Frozen):
     limit_tokens_blackwell: PositiveInt | None = None
     limit_per_sequence: PositiveInt | None = None
     uniform_multiples: bool = False
+    decode_only: bool = False
     source: Source
 
     def sizes(self, gpu: Gpu, *, max_sequences: int, draft_tokens: int) -> tuple[int, ...]:

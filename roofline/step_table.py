@@ -96,6 +96,9 @@ class StepCostTable:
         Rows per sequence of each draft pass over a tree; None: one row in every pass.
     draft_leaves_out_rejected
         The first pass skips the positions whose drafts were rejected in this step (unpadded drafter batches).
+    prompt_trunk_s, prompt_draft_s
+        Least time of the target's trunk and of the draft's first pass in a step that holds prompt tokens, where such
+        steps are launched operator by operator.
     peak_hbm_bytes_per_s, peak_flops_per_s
         The ceilings of one GPU (of the fastest number format in use), for utilisation.
     """
@@ -119,6 +122,8 @@ class StepCostTable:
     peak_flops_per_s: float
     draft_pass_rows: IntArray | None = None
     draft_leaves_out_rejected: bool = False
+    prompt_trunk_s: float = 0.0
+    prompt_draft_s: float = 0.0
 
     @property
     def max_tokens(self) -> int:

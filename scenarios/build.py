@@ -172,6 +172,7 @@ class _Shape:
             parallel=self.parallel,
             graph_tokens=() if options.enforce_eager else self.engine.graph_tokens(self.gpu, **sizes),
             routing_skew=self.scenario.hardware.routing_skew,
+            eager_prompts=self.engine.graphs is not None and self.engine.graphs.decode_only,
             draft_graph_tokens=() if draft_eager else self.engine.draft_graph_tokens(self.gpu, **sizes),
         )
 

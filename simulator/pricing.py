@@ -115,7 +115,8 @@ def price(sums, costs, plan, state, draft_tokens, tally, rejected):
     read, pairs, later_read, prefill_read, prefill_pairs = sums[0], sums[1], sums[2], sums[3], sums[4]
     target = costs.target
     rows = emitting + drafts
-    verify_s = target.trunk_s[tokens] + target.logits_s[rows]
+    prompt_s = costs.prompt_trunk_s if prefilling > 0 else 0.0
+    verify_s = max(target.trunk_s[tokens], prompt_s) + target.logits_s[rows]
     verify_s += _attention_s(target, read, pairs, prefill_read, prefill_pairs, decoding, prefilling, drafts)
     host_s = costs.step_host_s + costs.host_per_sequence_s * (decoding + prefilling)
     if drafts > 0:
@@ -131,7 +132,8 @@ def price(sums, costs, plan, state, draft_tokens, tally, rejected):
             first_tokens += costs.first_pass_extra_tokens[draft_tokens] * emitting
             if costs.draft_leaves_out_rejected:
                 first_tokens -= rejected
-            draft_s += costs.draft.trunk_s[first_tokens]
+            prompt_s = costs.prompt_draft_s if prefilling > 0 else 0.0
+            draft_s += max(costs.draft.trunk_s[first_tokens], prompt_s)
             draft_s += _attention_s(costs.draft, read, pairs, prefill_read, prefill_pairs, decoding, prefilling, drafts)
             later = costs.draft
             later_s = group_s(later.kv_s, later.decode_pair_s, later_read, later_read, later.decode_p, 1.0)

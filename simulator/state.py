@@ -154,6 +154,8 @@ class Costs(NamedTuple):
     draft_pass_rows: IntArray
     wide_draft: bool
     draft_leaves_out_rejected: bool
+    prompt_trunk_s: float
+    prompt_draft_s: float
 
 
 class Plan(NamedTuple):
@@ -261,6 +263,8 @@ def loop_costs(table: StepCostTable) -> Costs:
         draft_pass_rows=np.ones((1, 1), dtype=np.int64) if table.draft_pass_rows is None else table.draft_pass_rows,
         wide_draft=table.draft_pass_rows is not None,
         draft_leaves_out_rejected=table.draft_leaves_out_rejected,
+        prompt_trunk_s=table.prompt_trunk_s,
+        prompt_draft_s=table.prompt_draft_s,
     )
 
 

@@ -23,7 +23,7 @@ from simulator.rng import Streams
 from simulator.workload import Workload, make_workload, poisson_arrivals
 
 SERVICES_KEPT = 4
-REQUESTS_PER_SLOT = 3
+REQUESTS_PER_SLOT = 4
 LEAST_REQUESTS = 8
 OPEN_REQUESTS = 200
 
@@ -152,22 +152,25 @@ def _simulated(setup: Setup, service: Service) -> float:
     off = _run(setup, service.off, requests, drafts=0)
     on = _run(setup, service.on, requests, drafts=service.draft_tokens)
     reading = _READINGS[setup.measure]
-    return reading(on) / reading(off)
+    slots = requests.concurrency or 0
+    middle = slice(slots, len(requests) - slots) if slots else slice(None)
+    return reading(on, middle) / reading(off, middle)
 
 
-def _tokens_per_s(result: Result) -> float:
-    return result.throughput_tokens_per_s
+def _tokens_per_s(result: Result, middle: slice) -> float:
+    """Tokens per second of request time: the steady rate by Little's law, without the ends of the run."""
+    return float(result.output_tokens[middle].sum() / result.latency_s[middle].sum())
 
 
-def _decode_rate(result: Result) -> float:
-    return 1.0 / result.mean("tpot")
+def _decode_rate(result: Result, middle: slice) -> float:
+    return 1.0 / float(np.nanmean(result.tpot_s[middle]))
 
 
-def _request_rate(result: Result) -> float:
-    return 1.0 / result.mean("latency")
+def _request_rate(result: Result, middle: slice) -> float:
+    return 1.0 / float(result.latency_s[middle].mean())
 
 
-_READINGS: dict[str, Callable[[Result], float]] = {
+_READINGS: dict[str, Callable[[Result, slice], float]] = {
     "throughput": _tokens_per_s,
     "decode": _decode_rate,
     "latency": _request_rate,
