@@ -238,6 +238,13 @@ class _Shape:
 
 
 def _draft(scenario: Scenario, target: Model) -> Model | None:
+    draft, rows = _whole_draft(scenario, target), scenario.speculation.draft_vocabulary_tokens
+    if draft is None or rows is None or rows >= draft.lm_head.outputs:
+        return draft
+    return draft.model_copy(update={"lm_head": draft.lm_head.model_copy(update={"outputs": rows})})
+
+
+def _whole_draft(scenario: Scenario, target: Model) -> Model | None:
     speculation = scenario.speculation
     if speculation.method in ("none", *MATCHING_METHODS):
         return None

@@ -74,6 +74,9 @@ class Drafting(Frozen):
     draft_tokens: PositiveInt | None = Field(default=None, description="K, drafts per sequence per round")
     draft_tokens_by_batch: tuple[tuple[PositiveInt, PositiveInt, NonNegativeInt], ...] = ()
     draft_quantization: str | None = None
+    draft_vocabulary_tokens: PositiveInt | None = Field(
+        default=None, description="a head's output rows that are computed (token map, FR-Spec); none: all of them"
+    )
     proposal_fraction: Fraction | None = Field(
         default=None, description="n-gram and suffix: share of rounds in which a match is found"
     )

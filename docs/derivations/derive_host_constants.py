@@ -7,6 +7,7 @@ speed-ups, and rows of a table of cost curves whose column `use` is `fit`. Nothi
 - host time per draft pass: fixed part of a profiled drafting round minus the kernels of the head, over K passes
 - n-gram proposal: share of a verification step
 - launch time: a step just above the graph limit over the operators it launches
+- host time of a round without overlap: plain decoding with and without it, and the overhead of a synchronous step
 
 Usage: python docs/derivations/derive_host_constants.py COST_CURVES.csv SPEEDUPS.csv
 """
@@ -101,6 +102,21 @@ def _measured_s(row: dict[str, str]) -> float | None:
     return value * 1e-3 if row["metric"] == "tpot_ms" else None
 
 
+def without_overlap_s(speedups: Path, curves: Path) -> tuple[float, float]:
+    """Host seconds of a step that is not overlapped: SGLang's plain decoding, vLLM's published overhead."""
+    with speedups.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            overlapped = re.search(r"overlap-only baseline = (\d+\.?\d*)", row["notes"])
+            if overlapped and row["baseline_value"]:
+                exposed_s = 1.0 / float(row["baseline_value"]) - 1.0 / float(overlapped[1])
+                break
+        else:
+            raise SystemExit(f"{speedups} has no plain decoding with and without overlap")
+    with curves.open(encoding="utf-8", newline="") as file:
+        overhead = next(row for row in csv.DictReader(file) if row["phase"] == "per_step_overhead")
+    return exposed_s, float(overhead["time_ms"]) * 1e-3
+
+
 def _last_number(path: Path, phase: str) -> float:
     """Constant of a fitted row: the intercept of a line, or the single number it states."""
     with path.open(encoding="utf-8", newline="") as file:
@@ -125,6 +141,9 @@ def main() -> None:
         for setting, values in by_setting.items():
             print(f"  {setting}: {statistics.median(values):+.5f} s ({len(values)} rows)")
         print(f"{name}.host.step_s: median {statistics.median(middles):.2e}, {min(middles):.1e} .. {max(middles):.1e}")
+    exposed_s, overhead_s = without_overlap_s(arguments.speedups, arguments.cost_curves)
+    middle_s = (exposed_s * overhead_s) ** 0.5
+    print(f"sglang.host.round_s: {middle_s:.2e}, the mean of {exposed_s:.2e} and {overhead_s:.2e} in ratio")
     step_s = _last_number(arguments.cost_curves, "target_step_fit")
     kernels_s = plain_step_s(load_model(MODELS["Llama-3.1-8B-Instruct"]), gpu_name="H100-SXM", engine_name="vllm")
     print(f"profiled forward of Llama-3.1-8B on H100: {step_s:.5f} s, catalogue {kernels_s:.5f} s")

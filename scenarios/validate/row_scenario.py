@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -235,6 +236,10 @@ def _deployment(
     quantization: str | None, kv: str | None, method: str, shape: Shape,
 ) -> dict[str, Any]:  # fmt: skip
     speculation: dict[str, Any] = {"method": method, "draft_tokens": shape.draft_tokens}
+    mapped = re.search(r"(\d+)\s*%\s*vocab", row.method.lower())
+    if mapped:
+        vocabulary = _loaded(target, quantization).vocab_size
+        speculation["draft_vocabulary_tokens"] = max(1, round(vocabulary * int(mapped[1]) / 100))
     if shape.tree:
         speculation["tree"] = {"nodes": shape.draft_tokens, "depth": shape.depth, "beam": shape.beam}
         if method == "medusa":
