@@ -1,7 +1,6 @@
 """The figures of a course on the limits of speculative decoding, one module each.
 
-A module has `compute(assumptions, seed)`, which returns a tidy table, and `draw(figure, data, words)`, which only draws.
-`show` does both:
+`compute(assumptions, seed)` of a module returns a tidy table, `draw(figure, data, words)` only draws, `show` does both:
 
 >>> from scenarios.figures import show, speedup_vs_alpha
 >>> show(speedup_vs_alpha, draft_cost_ratio=0.05).data.where(point="break-even", draft_tokens=1).values("alpha")[1]

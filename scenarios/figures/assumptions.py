@@ -44,7 +44,7 @@ class Assumptions(Frozen):
     draft_cost_ratio: Share = 0.1
     input_tokens: PositiveInt = 600
     output_tokens: Annotated[int, Field(ge=16)] = 250
-    tpot_slo_s: PositiveFloat = 0.012
+    tpot_slo_s: PositiveFloat = 0.02
     moe_model: str = Field(default="Qwen/Qwen3-30B-A3B", description="the mixture of experts of figure 10")
     calibration: str = Field(default="", description="folder of `specdec calibrate`, for figure 15; empty: shipped")
 

@@ -26,7 +26,7 @@ STYLE = Path(__file__).parent.parent / "course.mplstyle"
 WIDTH_INCHES, DOTS_PER_INCH = 10.0, 160
 """1600 pixels wide."""
 COLOURS = ("#004488", "#DDAA33", "#BB5566", "#000000")
-"""For things without order (Paul Tol's high-contrast palette, https://personal.sru.nl/~pault/, which prints in grey)."""
+"""For things without order: Paul Tol's high-contrast palette, made for print in grey (personal.sru.nl/~pault)."""
 SHADES = ("#00204d", "#3b496c", "#6c6e72", "#9b8f5e", "#cbb24a")
 """For things in order, dark to light (matplotlib's cividis at 0, 0.23, 0.45, 0.62, 0.8)."""
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
@@ -38,7 +38,7 @@ NOTE_WIDTH = 150
 
 
 def course_style(language: str) -> AbstractContextManager[None]:
-    """matplotlib's settings for figures of the course."""
+    """Matplotlib's settings for figures of the course."""
     settings: dict[str, Any] = {
         "font.family": families_for(language),
         "font.size": 11.5,
@@ -91,7 +91,7 @@ def legend_beside(
         handles, labels = each.get_legend_handles_labels()
         if headings:
             found.append((headings[index], Line2D([], [], linestyle="none")))
-        known = set() if headings else {label for label, _ in found}
+        known: set[str] = set() if headings else {label for label, _ in found}
         found += [(label, handle) for label, handle in zip(labels, handles, strict=True) if label not in known]
     labels, handles = [label for label, _ in found], [handle for _, handle in found]
     figure.legend(handles, labels, loc="outside right upper", title=title, alignment="left")

@@ -35,7 +35,7 @@ def _packaged_family() -> str | None:
     folders = [] if spec is None else list(spec.submodule_search_locations or [])
     for folder in folders:
         for file in sorted(Path(folder).glob("fonts/*.tt[cf]")):
-            font_manager.fontManager.addfont(str(file))
+            font_manager.fontManager.addfont(str(file))  # pyright: ignore[reportUnknownMemberType]
             return font_manager.FontProperties(fname=str(file)).get_name()
     return None
 

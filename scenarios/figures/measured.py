@@ -53,7 +53,8 @@ def ids_text(ids: Sequence[str]) -> str:
     """Ids for a caption: runs of neighbours as first–last, others one by one."""
     runs: list[list[str]] = []
     for name in ids:
-        if runs and int(name[-4:]) == int(runs[-1][-1][-4:]) + 1 and name[:-4] == runs[-1][-1][:-4]:
+        letter, number = name[0], int(name[1:])
+        if runs and runs[-1][-1][0] == letter and int(runs[-1][-1][1:]) == number - 1:
             runs[-1].append(name)
         else:
             runs.append([name])

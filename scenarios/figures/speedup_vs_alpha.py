@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from roofline.speculation import break_even_alpha, textbook_round_ratio, textbook_speedup
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import QUIET, finish, legend_beside, shade
-from scenarios.figures.table import Cell, Table
+from scenarios.figures.table import Cell, Rows, Table
 from scenarios.figures.words import Words
 
 DRAFTS = (1, 3, 5, 7)
@@ -21,7 +21,7 @@ CHEAP_RATIO, DEAR_RATIO = 0.02, 0.3
 
 def compute(assumptions: Assumptions, seed: int) -> Table:
     """S by draft cost, K and alpha, and the break-even alpha of each K, from closed forms alone."""
-    rows: list[dict[str, Cell]] = []
+    rows: Rows = []
     for ratio in sorted({CHEAP_RATIO, assumptions.draft_cost_ratio, DEAR_RATIO}):
         for drafts in DRAFTS:
             curve = np.asarray(textbook_speedup(ALPHAS, drafts, draft_cost_ratio=ratio))

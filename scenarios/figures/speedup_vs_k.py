@@ -13,8 +13,8 @@ from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import QUIET, finish, legend_beside, measured, shade
 from scenarios.figures.measured import id_range, ids_text, rows_by_id
 from scenarios.figures.services import LARGEST_K, course_service, round_at, speculating
-from scenarios.figures.table import Cell, Table
-from scenarios.figures.words import Words
+from scenarios.figures.table import Rows, Table
+from scenarios.figures.words import Facts, Words
 
 ALPHAS = (0.5, 0.6, 0.8, 0.9)
 BATCHES = (1, 8, 32, 128)
@@ -27,7 +27,7 @@ PUBLISHED_FOR = ("meta-llama/Llama-3.1-8B-Instruct", "H100-SXM")
 
 def compute(assumptions: Assumptions, seed: int) -> Table:
     """S by K: the textbook over alpha, the cost table over batch sizes, and a published sweep of K at batch 1."""
-    rows: list[dict[str, Cell]] = []
+    rows: Rows = []
     drafts = np.arange(TEXTBOOK_K + 1)
     for alpha in sorted({*ALPHAS, assumptions.alpha}):
         ratios = np.asarray(textbook_round_ratio(drafts, assumptions.draft_cost_ratio))
@@ -51,7 +51,7 @@ def compute(assumptions: Assumptions, seed: int) -> Table:
     return Table.of(rows)
 
 
-def _curve(basis: str, curve: str, value: float, lengths: np.ndarray, ratios: np.ndarray) -> list[dict[str, Cell]]:
+def _curve(basis: str, curve: str, value: float, lengths: np.ndarray, ratios: np.ndarray) -> Rows:
     gains = np.asarray(speedup(lengths, ratios))
     best = best_draft_tokens(lengths, ratios)
     return [
@@ -62,7 +62,7 @@ def _curve(basis: str, curve: str, value: float, lengths: np.ndarray, ratios: np
     ]  # fmt: skip
 
 
-def facts(data: Table, assumptions: Assumptions) -> dict[str, object]:
+def facts(data: Table, assumptions: Assumptions) -> Facts:
     """Numbers of the paragraph under the figure."""
     textbook = data.where(curve="alpha", value=assumptions.alpha)
     near = textbook.where(near_best=1).values("draft_tokens")

@@ -7,11 +7,13 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 Cell = str | int | float | None
+Rows = list[Mapping[str, Cell]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,9 @@ class Table:
 
 
 def _plain(value: Cell) -> Cell:
-    """numpy scalars as Python's; NaN as None, so that a table equals its copy."""
+    """Numpy scalars as Python's; NaN as None, so that a table equals its copy."""
     if isinstance(value, np.generic):
-        return _plain(value.item())
+        return _plain(cast("Cell", value.item()))
     return None if isinstance(value, float) and math.isnan(value) else value
 
 

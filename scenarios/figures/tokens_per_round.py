@@ -13,7 +13,7 @@ from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import MARKS, QUIET, finish, legend_beside, measured, shade
 from scenarios.figures.measured import per_position_series
 from scenarios.figures.services import course_service, speculating
-from scenarios.figures.table import Cell, Table
+from scenarios.figures.table import Rows, Table
 from scenarios.figures.words import Words
 from simulator import FixedDraft, IidAcceptance, Speculation, make_workload, simulate
 
@@ -28,8 +28,8 @@ PUBLISHED_SERIES = (
 
 
 def compute(assumptions: Assumptions, seed: int) -> Table:
-    """AL by K and alpha: the closed form, the simulator, and published chains at the acceptance of their first draft."""
-    rows: list[dict[str, Cell]] = [
+    """AL by K and alpha: closed form, simulator, and published chains at the acceptance of their first draft."""
+    rows: Rows = [
         {"basis": "closed form", "draft_tokens": drafts, "alpha": alpha, "acceptance_length": float(length)}
         for drafts in DRAFTS
         for alpha, length in zip(ALPHAS, np.asarray(expected_tokens(ALPHAS, drafts)), strict=True)

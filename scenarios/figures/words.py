@@ -15,6 +15,8 @@ from scenarios.figures.services import machine_text
 
 FOLDER = Path(__file__).parent / "texts"
 LANGUAGES = ("en", "zh")
+Facts = Mapping[str, object]
+"""Numbers of a computed figure, for the places in its paragraphs."""
 BASES = ("closed form", "simulated", "calibrated", "catalogue", "measured", "published", "claim", "assumed")
 """Where a curve comes from: a formula, the simulator, cost tables of either kind, somebody's measurement, a claim."""
 

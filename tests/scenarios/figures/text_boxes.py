@@ -46,14 +46,14 @@ def problems(figure: Figure) -> list[str]:
 
 def _parents_visible(text: Text) -> bool:
     axes = text.axes
-    return axes is None or (axes.get_visible() and (axes.axison or text in axes.texts))
+    return axes is None or axes.get_visible()
 
 
 def _tick_texts_that_are_not_drawn(figure: Figure) -> set[int]:
     """Labels of ticks beyond the limits of an axis exist but are not drawn."""
     hidden: set[int] = set()
     for axis in figure.findobj(lambda artist: isinstance(artist, Axis)):
-        shown = {id(tick) for tick in axis._update_ticks()}
+        shown = {id(tick) for tick in axis._update_ticks()} if axis.axes.axison else set()
         for tick in [*axis.majorTicks, *axis.minorTicks]:
             if id(tick) not in shown:
                 hidden |= {id(tick.label1), id(tick.label2)}
