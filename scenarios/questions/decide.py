@@ -22,6 +22,7 @@ from scenarios.questions.load_run import LoadOutcome, decode_context_tokens
 from scenarios.questions.pool import Progress, run_loads
 from scenarios.questions.verdict import JudgedLoad, Verdict, Word, judge
 from scenarios.schema import Scenario
+from scenarios.validate.like_this import LikeThis, like_this
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,10 @@ class DraftWindow:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The answer with all it rests on: verdict, loads, advice, memory, assumptions, flags."""
+    """The answer with all it rests on: verdict, loads, advice, memory, assumptions, flags.
+
+    `published`: how far off predictions of published rows of the same kind were.
+    """
 
     scenario: Scenario
     verdict: Verdict
@@ -47,6 +51,7 @@ class Decision:
     window: DraftWindow | None
     assumptions: tuple[Assumption, ...]
     flags: tuple[FlagReport, ...]
+    published: LikeThis
     calibration: Calibration
     requests: int
     version: str
@@ -127,6 +132,7 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
         window=_window(service, requests.prompt_tokens + requests.output_tokens),
         assumptions=(*assumptions_of(service), *_too_short(loads), *outside, *moved),
         flags=parse_serve_command(scenario.serve).flags if scenario.serve else (),
+        published=like_this(service.deployment.gpu, engine=service.engine.name, method=scenario.speculation.method),
         calibration=service.deployment.calibration,
         requests=len(requests),
         version=package_version(),

@@ -71,8 +71,14 @@ def _break_even_cell(load: LoadOutcome) -> str:
 
 
 def assumption_lines(decision: Decision) -> list[str]:
-    """Everything taken as given, with its label."""
-    return ["Rests on", *(words.labelled_text(item.label, item.text) for item in decision.assumptions)]
+    """Everything taken as given, with its label, and how far off such answers were."""
+    published = decision.published
+    label = published.label if published.rows else "assumed"
+    return [
+        "Rests on",
+        *(words.labelled_text(item.label, item.text) for item in decision.assumptions),
+        words.labelled_text(label, published.text),
+    ]
 
 
 def flag_lines(decision: Decision) -> list[str]:

@@ -42,6 +42,15 @@ def explain_lines(service: Service, decision: Decision) -> list[str]:
         f"{duration_text(sampler.plain_base_s)} plain, "
         f"{duration_text(sampler.verify_base_s)} verify, before what grows with the batch"
     )
+    return [*lines, "", *published_lines(decision)]
+
+
+def published_lines(decision: Decision) -> list[str]:
+    """How far off published rows of this kind were, with their sources and the result they come from."""
+    published = decision.published
+    lines = [f"Checked against: {published.text}"]
+    if published.rows:
+        lines.append(f"  sources {', '.join(published.sources)} of `specdec validate`, result {published.result}")
     return lines
 
 

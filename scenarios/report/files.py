@@ -69,6 +69,7 @@ def decision_json(decision: Decision) -> str:
         "requests_per_load": decision.requests,
         "seed": decision.scenario.run.seed,
         "assumptions": decision.assumptions,
+        "published_rows": decision.published,
         "serve_flags": decision.flags,
         "scenario": decision.scenario,
         "calibration": decision.calibration,
