@@ -197,6 +197,7 @@ class SchedulerDefaults(Frozen):
 class EngineProfile(Frozen):
     """One engine as deployed by default.
 
+    `max_running_with_speculation`: requests in a batch at most when speculation is on and the user sets nothing.
     `kernels`: rows that replace those of kernels.toml for this engine. `draft_in_graph`: later draft passes
     run inside captured graphs.
     """

@@ -12,10 +12,14 @@ from roofline.errors import InvalidInput
 from scenarios import notation
 from scenarios.imports.logits import read_logits
 from scenarios.loads import kinds
+from scenarios.proposing import proposer_of
 from scenarios.quantization_presets import quantization_factor
 from scenarios.schema import AcceptanceGiven, Scenario
 from scenarios.task_presets import task_spread
 from simulator.acceptance import Acceptance, IidAcceptance, LengthAcceptance, PerPositionAcceptance
+from simulator.plan import expected_length as length_of_drafts
+from simulator.proposers import Proposer
+from simulator.proposers.base import TreeProposer
 from simulator.sampling_acceptance import sampled_acceptance
 from simulator.varied_acceptance import BetaSpread, ContextDecay, VariedAcceptance, with_length
 
@@ -28,14 +32,19 @@ class AcceptanceCase:
     models: tuple[Acceptance, ...]
     label: Label
     text: str
+    tree: Proposer | None = None
 
     def length(self, draft_tokens: int) -> float:
-        """Acceptance length at K, bonus included; classes weigh alike."""
+        """Acceptance length at K, bonus included; classes weigh alike. K nodes where a `tree` is drafted."""
+        if self.tree is not None:
+            return float(np.mean([length_of_drafts(self.tree, model, draft_tokens) for model in self.models]))
         return float(np.mean([expected_length(model, draft_tokens) for model in self.models]))
 
     @property
     def known_draft_tokens(self) -> int | None:
         """The largest K this acceptance says something about; None is any."""
+        if self.tree is not None:
+            return None
         means = [model.mean if isinstance(model, VariedAcceptance) else model for model in self.models]
         lengths = [len(model.unconditional) for model in means if isinstance(model, PerPositionAcceptance)]
         return min(lengths, default=None)
@@ -48,6 +57,20 @@ def expected_length(model: Acceptance, draft_tokens: int) -> float:
 
 def acceptance_cases(scenario: Scenario, draft_tokens: int) -> tuple[AcceptanceCase, ...]:
     """None, one, or the p10, median and p90 of a preset.
+
+    Raises
+    ------
+    InvalidInput
+        Shares are given for fewer positions than are drafted, or only some classes say how much is accepted.
+    """
+    proposer = proposer_of(scenario.speculation)
+    if not (isinstance(proposer, TreeProposer) and proposer.width > 1):
+        return _cases(scenario, draft_tokens)
+    return tuple(replace(case, tree=proposer) for case in _cases(scenario, proposer.depth))
+
+
+def _cases(scenario: Scenario, positions: int) -> tuple[AcceptanceCase, ...]:
+    """Of `positions` drafts in a row.
 
     Raises
     ------
@@ -66,7 +89,7 @@ def acceptance_cases(scenario: Scenario, draft_tokens: int) -> tuple[AcceptanceC
         sections = [kind.acceptance or given for kind in classes]
         if any(section is not None and section.task is not None for section in sections):
             raise InvalidInput("workload.classes: a task preset cannot be given per class; give a length or alpha")
-        models = tuple(_model(section, draft_tokens) for section in sections if section is not None)
+        models = tuple(_model(section, positions) for section in sections if section is not None)
         return (AcceptanceCase("given", models, "assumed", "given per request class"),)
     if given is None:
         return ()
@@ -76,16 +99,16 @@ def acceptance_cases(scenario: Scenario, draft_tokens: int) -> tuple[AcceptanceC
             AcceptanceCase(point.name, (IidAcceptance(alpha=point.alpha),), "assumed", point.text) for point in spread
         )
     label = "assumed" if given.measured_on is None and given.logits is None else "measured"
-    return (AcceptanceCase("given", (_model(given, draft_tokens),), label, _text(given)),)
+    return (AcceptanceCase("given", (_model(given, positions),), label, _text(given)),)
 
 
-def _model(given: AcceptanceGiven, draft_tokens: int) -> Acceptance:
+def _model(given: AcceptanceGiven, positions: int) -> Acceptance:
     """What the section says, with what varies around it; a given length holds after the spread."""
     spread = None
     if given.spread_concentration is not None:
         spread = BetaSpread(given.spread_concentration, given.spread_over)
     decay = ContextDecay(given.by_context) if given.by_context else None
-    mean = _mean(given, draft_tokens)
+    mean = _mean(given, positions)
     factor = given.factor
     if given.quantization_preset is not None:
         factor *= quantization_factor(given.quantization_preset)
@@ -98,7 +121,7 @@ def _model(given: AcceptanceGiven, draft_tokens: int) -> Acceptance:
     return varied
 
 
-def _mean(given: AcceptanceGiven, draft_tokens: int) -> Acceptance:
+def _mean(given: AcceptanceGiven, positions: int) -> Acceptance:
     if given.length is not None:
         length, at_draft_tokens = notation.acceptance_length_at(given.length)
         return LengthAcceptance(length=length, at_draft_tokens=at_draft_tokens)
@@ -107,11 +130,10 @@ def _mean(given: AcceptanceGiven, draft_tokens: int) -> Acceptance:
     if given.logits is not None:
         return IidAcceptance(alpha=_sampled(given, given.logits))
     shares = given.per_position or ()
-    if len(shares) < draft_tokens:
+    if len(shares) < positions:
         raise InvalidInput(
-            f"acceptance.per_position has {len(shares)} shares but K = {draft_tokens} needs one per "
-            "position; "
-            "give more shares or lower K"
+            f"acceptance.per_position has {len(shares)} shares, but {positions} draft positions need "
+            "one each; give more shares or lower K"
         )
     return PerPositionAcceptance(unconditional=shares)
 

@@ -181,7 +181,8 @@ class _Shape:
         speculation, run = self.scenario.speculation, self.scenario.run
         proposer = proposer_of(speculation) if draft_tokens else NoProposer()
         sequences = self.max_sequences
-        if draft_tokens and self.engine.max_running_with_speculation:
+        asked = self.scenario.engine.max_sequences
+        if draft_tokens and asked is None and self.engine.max_running_with_speculation:
             sequences = min(sequences, self.engine.max_running_with_speculation)
         memory = memory_account(
             self.target,

@@ -99,6 +99,17 @@ def chances_of(speculation: Speculation, *, classes: int, draft_tokens: int) -> 
     return Chances(table, trees, survival[:, :draft_tokens])
 
 
+def expected_lengths(proposer: Proposer, acceptance: Acceptance, draft_tokens: int) -> FloatArray:
+    """AL of 0..K drafts at short context, exactly, bonus included, `(K + 1,)`; of a tree: of its first nodes."""
+    lengths: FloatArray = np.ones(draft_tokens + 1)
+    if draft_tokens > 0:
+        chances = chances_of(Speculation(proposer, _no_policy(), (acceptance,)), classes=1, draft_tokens=draft_tokens)
+        emitted = chances.survival[:: chances.table.bands].mean(axis=0)
+        kept = emitted * proposed_fractions(proposer, draft_tokens)[: len(emitted)]
+        lengths[1:] += np.concatenate([np.cumsum(kept), np.full(draft_tokens - len(kept), kept.sum())])
+    return lengths
+
+
 def expected_length(proposer: Proposer, acceptance: Acceptance, draft_tokens: int, *, by_round: bool = False) -> float:
     """AL of K drafts at short context, exactly, bonus included; a level weighs as often as it is drawn.
 

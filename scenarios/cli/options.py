@@ -22,6 +22,7 @@ _OPTIONS = (
     click.option("--draft-config", metavar="NAME|FILE", help="Draft head or model: catalogue name or config.json."),
     click.option("--draft-tokens", "-k", metavar="K", help="Draft tokens per round."),
     click.option("--proposal-fraction", metavar="P", help="n-gram, suffix: share of rounds in which a match is found."),
+    click.option("--proposal-fractions", metavar="LIST", help="suffix: share of rounds with at least 1, 2, … drafts."),
     click.option("--engine", metavar="NAME", help="Engine profile: vllm, sglang, trtllm, …"),
     click.option("--calibration", metavar="FILE", help="File, or `catalogue`; default: the shipped one."),
     click.option("--clip", is_flag=True, help="Accept use outside the calibration's measured domain."),
@@ -108,6 +109,10 @@ def _number(option: str, text: str) -> float:
     return notation.finite(text, field=_flag(option), example="4.0")
 
 
+def _shares(option: str, text: str) -> list[float]:
+    return list(notation.number_list(text, field=_flag(option), example="0.6,0.4,0.2"))
+
+
 _PLACES: dict[str, tuple[str, str, Callable[[str, str], Any]]] = {
     "model": ("target", "model", _text),
     "gpu": ("hardware", "gpu", _text),
@@ -118,6 +123,7 @@ _PLACES: dict[str, tuple[str, str, Callable[[str, str], Any]]] = {
     "draft_config": ("speculation", "draft", _text),
     "draft_tokens": ("speculation", "draft_tokens", _whole),
     "proposal_fraction": ("speculation", "proposal_fraction", _number),
+    "proposal_fractions": ("speculation", "proposal_fractions", _shares),
     "seed": ("run", "seed", _whole),
     "seeds": ("run", "seeds", _whole),
 }

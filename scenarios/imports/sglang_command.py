@@ -63,7 +63,7 @@ def parse_sglang_words(words: list[str]) -> tuple[dict[str, Any], list[Row]]:
     Raises
     ------
     InvalidInput
-        No model, a tree (`eagle-topk` above 1), an unknown algorithm, or a value of the wrong kind.
+        No model, a tree without its size, an unknown algorithm, or a value of the wrong kind.
     """
     flags = _sort(words)
     if not flags.get("model-path"):
@@ -120,12 +120,9 @@ def _speculation(flags: dict[str, str]) -> dict[str, Any]:
     if "speculative-adaptive" in flags:
         raise InvalidInput("--speculative-adaptive cannot be computed yet; give a fixed --speculative-num-steps")
     top_k = notation.human_tokens(flags.get("speculative-eagle-topk", "1"), field="--speculative-eagle-topk")
-    if top_k != 1:
-        raise InvalidInput(
-            f"--speculative-eagle-topk must be 1 (a chain), got {top_k}: draft trees are not computed yet; "
-            "use --speculative-eagle-topk 1"
-        )
     steps, nodes = flags.get("speculative-num-steps"), flags.get("speculative-num-draft-tokens")
+    if top_k > 1:
+        return _with_draft(_tree(algorithm, steps, nodes, top_k), flags)
     if not steps and not nodes:
         raise InvalidInput(
             "--speculative-num-steps is missing and the engine's automatic choice is a tree for some models; give it"
@@ -138,7 +135,27 @@ def _speculation(flags: dict[str, str]) -> dict[str, Any]:
         raise InvalidInput(
             f"--speculative-num-draft-tokens must be num-steps + 1 for a chain, got {nodes} and {steps}; correct one"
         )
-    speculation: dict[str, Any] = {"method": _METHODS[algorithm], "draft_tokens": counts.pop()}
+    return _with_draft({"method": _METHODS[algorithm], "draft_tokens": counts.pop()}, flags)
+
+
+def _tree(algorithm: str, steps: str | None, nodes: str | None, top_k: int) -> dict[str, Any]:
+    """A tree that follows confidence: `num-steps` passes, `topk` nodes grown in each, `num-draft-tokens` - 1 kept."""
+    if not steps or not nodes:
+        raise InvalidInput(
+            f"--speculative-eagle-topk {top_k} drafts a tree, which needs --speculative-num-steps and "
+            "--speculative-num-draft-tokens; give both"
+        )
+    return {
+        "method": _METHODS[algorithm],
+        "tree": {
+            "nodes": notation.human_tokens(nodes, field="--speculative-num-draft-tokens") - 1,
+            "depth": notation.human_tokens(steps, field="--speculative-num-steps"),
+            "beam": top_k,
+        },
+    }
+
+
+def _with_draft(speculation: dict[str, Any], flags: dict[str, str]) -> dict[str, Any]:
     if flags.get("speculative-draft-model-path"):
         speculation["draft"] = flags["speculative-draft-model-path"]
     return speculation

@@ -12,6 +12,7 @@ from roofline.cost import round_cost
 from roofline.errors import InvalidInput
 from scenarios.acceptance import AcceptanceCase
 from scenarios.build import Arm
+from simulator.plan import expected_lengths, proposed_fractions
 from simulator.policy import DraftByBatch
 from simulator.proposers.base import ParticularProposer
 
@@ -71,23 +72,36 @@ def following(arm: Arm, advice: Advice) -> Arm:
 def advise(arm: Arm, case: AcceptanceCase, *, context_tokens: int, max_draft_tokens: int) -> Advice:
     """The best K by batch, 0 where plain decoding wins; neighbouring batches share a K where it costs next to nothing.
 
-    Closed form at a steady decode batch of equal contexts: S = AL(K) / R(K, B). Where only a share of rounds has drafts
-    (n-gram), AL and R are means over rounds with and without, R taken as linear in that share.
+    Closed form at a steady decode batch of equal contexts: S = AL(K) / R(K, B). Where rounds have fewer
+    drafts or none (n-gram, suffix decoding), AL and R are means over rounds. K of a tree counts its first nodes.
     """
     table = arm.costs
-    reach = min(max_draft_tokens, table.max_draft_tokens, case.known_draft_tokens or max_draft_tokens)
-    batches = _batches(min(table.max_sequences, table.max_tokens // (reach + 1)))
-    share = arm.proposer.proposal_fraction
+    most = table.max_draft_tokens if case.tree is not None else max_draft_tokens
+    reach = min(most, table.max_draft_tokens, case.known_draft_tokens or most)
+    # A tree need not be whole to be worth it: batches go on where only a part of it fits the step.
+    batches = _batches(min(table.max_sequences, table.max_tokens // (2 if case.tree is not None else reach + 1)))
+    lengths = np.mean([expected_lengths(arm.proposer, model, reach) for model in case.models], axis=0)
+    ratios = np.array([_ratios(arm, batch, context_tokens=context_tokens, reach=reach) for batch in batches]).T
     speedups = np.ones((reach + 1, len(batches)))
     for drafts in range(1, reach + 1):
         if not _can_draft(arm, drafts):
             speedups[drafts] = 0.0
             continue
-        length = 1.0 + share * (case.length(drafts) - 1.0)
-        for column, batch in enumerate(batches):
-            cost = round_cost(table, batch=batch, context_tokens=context_tokens, draft_tokens=drafts)
-            speedups[drafts, column] = length / (1.0 + share * (cost.ratio - 1.0))
+        found = np.concatenate(([1.0], proposed_fractions(arm.proposer, drafts), [0.0]))
+        shares = found[:-1] - found[1:]  # of rounds with exactly 0, 1, … drafts
+        some = shares > 0
+        speedups[drafts] = lengths[drafts] / (shares[some] @ ratios[: drafts + 1][some])
     return Advice(_ranges(speedups, batches), tuple(batches), speedups)
+
+
+def _ratios(arm: Arm, batch: int, *, context_tokens: int, reach: int) -> FloatArray:
+    """R of 0..reach drafts, `(reach + 1,)`; infinite where a round does not fit the step."""
+    ratios = np.full(reach + 1, np.inf)
+    ratios[0] = 1.0
+    for drafts in range(1, min(reach, arm.costs.max_tokens // batch - 1) + 1):
+        cost = round_cost(arm.costs, batch=batch, context_tokens=context_tokens, draft_tokens=drafts)
+        ratios[drafts] = cost.ratio
+    return ratios
 
 
 def _can_draft(arm: Arm, draft_tokens: int) -> bool:

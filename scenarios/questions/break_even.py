@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+from scipy.optimize import brentq  # pyright: ignore[reportMissingTypeStubs]
 
 from scenarios.build import Arm, Service
 from scenarios.questions.served import check_served
-from simulator.acceptance import Acceptance, LengthAcceptance
+from simulator.acceptance import Acceptance, IidAcceptance, LengthAcceptance
 from simulator.compare import paired_speedup
+from simulator.plan import expected_length
 from simulator.replica import Speculation, simulate
 from simulator.result import Result
 from simulator.sessions import simulate_sessions
+from simulator.varied_acceptance import VariedAcceptance
 from simulator.workload import Workload
 
 STEPS = 8
+ALPHA_TOLERANCE = 1e-4
 TOLERANCE = 0.005
 """The search ends when the logarithm of the speed-up is this near 0."""
 
@@ -64,11 +69,11 @@ def break_even(
     steps: int = STEPS,
 ) -> BreakEven:
     """Secant on log(speed-up) over log(AL) from the closed form AL = R, on the seed of `plain`."""
-    largest = service.draft_tokens + 1.0
+    largest = longest_length(service)
     tried: list[tuple[float, float]] = []
     length = min(max(guess, 1.0), largest)
     for _ in range(steps):
-        model = LengthAcceptance(length=length, at_draft_tokens=service.draft_tokens)
+        model = acceptance_of_length(service, length)
         speculating = simulate_arm(speculating_arm(service), workload, models=(model,), seed=plain.seed)
         speedup = paired_speedup([plain], [speculating], metric=metric).estimate
         if not math.isfinite(speedup) or speedup <= 0:
@@ -83,6 +88,37 @@ def break_even(
         step = _next(tried)
         length = 1.0 if step <= 0 else largest if step >= math.log(largest) else math.exp(step)
     return BreakEven("unknown", math.nan)
+
+
+def longest_length(service: Service) -> float:
+    """AL where every draft is accepted: K + 1, or the depth of the tree and 1."""
+    tree = service.cases[0].tree if service.cases else None
+    if tree is None:
+        return service.draft_tokens + 1.0
+    return expected_length(tree, _around(service, 1.0), service.draft_tokens)
+
+
+def acceptance_of_length(service: Service, length: float) -> Acceptance:
+    """An acceptance with this AL at the scenario's K; of a tree, with the second choices and spread of its case."""
+    tree = service.cases[0].tree if service.cases else None
+    if tree is None:
+        return LengthAcceptance(length=length, at_draft_tokens=service.draft_tokens)
+
+    def excess(alpha: float) -> float:
+        return expected_length(tree, _around(service, alpha), service.draft_tokens) - length
+
+    if excess(0.0) >= 0.0:
+        return _around(service, 0.0)
+    if excess(1.0) <= 0.0:
+        return _around(service, 1.0)
+    root = brentq(excess, 0.0, 1.0, xtol=ALPHA_TOLERANCE)  # pyright: ignore[reportUnknownVariableType]
+    return _around(service, cast("float", root))
+
+
+def _around(service: Service, alpha: float) -> VariedAcceptance:
+    model = service.cases[len(service.cases) // 2].models[0]
+    varied = model if isinstance(model, VariedAcceptance) else VariedAcceptance(model)
+    return replace(varied, mean=IidAcceptance(alpha))
 
 
 def _next(tried: Sequence[tuple[float, float]]) -> float:

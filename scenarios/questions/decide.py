@@ -17,9 +17,11 @@ from scenarios.loads import load_points, workload_at
 from scenarios.questions.advice import Advice, advise
 from scenarios.questions.against_catalogue import moved_from_catalogue
 from scenarios.questions.assumptions import Assumption, assumptions_of, extrapolated, keeps_up_assumption
+from scenarios.questions.break_even import longest_length
 from scenarios.questions.domain import check_before, domain_findings
 from scenarios.questions.load_run import LoadOutcome, decode_context_tokens
 from scenarios.questions.pool import Progress, run_loads
+from scenarios.questions.shapes import Shape, shapes_of
 from scenarios.questions.verdict import JudgedLoad, Verdict, Word, judge
 from scenarios.schema import Scenario
 from scenarios.validate.like_this import LikeThis, like_this
@@ -55,6 +57,8 @@ class Decision:
     calibration: Calibration
     requests: int
     version: str
+    longest_length: float
+    shapes: tuple[Shape, ...] = ()
 
     def report(self) -> str:
         """What the command prints: verdict, reasons, table of loads, assumptions, flags."""
@@ -85,17 +89,17 @@ def decide(scenario: Scenario, *, workers: int = 1, progress: Progress | None = 
 
 
 def _decidable(service: Service) -> Arm:
-    """The speculating arm, where there is one whose K can be searched."""
+    """The speculating arm, where there is one and its break-even can be looked for."""
     if service.on is None:
         raise InvalidInput(
             "speculation.method is 'none', so there is nothing to decide; give --speculative-config in "
             "the serve "
             "line, or method, draft and draft_tokens in [speculation]"
         )
-    if service.scenario.speculation.tree is not None:
+    if service.scenario.speculation.tree is not None and not service.cases:
         raise InvalidInput(
-            "speculation.tree is simulated, but decide searches over the K of chains; compare the arms with "
-            "`specdec simulate --arm on` and `--arm off`, or remove the tree"
+            "acceptance is missing, and the break-even of a tree depends on its second choices; give acceptance with "
+            "sibling_fractions, or remove speculation.tree"
         )
     return service.on
 
@@ -136,6 +140,8 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
         calibration=service.deployment.calibration,
         requests=len(requests),
         version=package_version(),
+        longest_length=longest_length(service),
+        shapes=shapes_of(service, context_tokens=context_tokens),
     )
 
 

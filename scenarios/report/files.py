@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from scenarios.files import folder_written_at_once
+from scenarios.questions.advice import Advice
 from scenarios.questions.decide import Decision
 from scenarios.questions.load_run import QUANTILES, ArmAtLoad, CaseAtLoad, LoadOutcome
 from scenarios.report.verdict_text import headline
@@ -60,7 +61,11 @@ def decision_json(decision: Decision) -> str:
         ],
         "draft_tokens_advice": None
         if advice is None
-        else {"ranges": advice.ranges, "engine": json.loads(advice.engine_json())},
+        else {"ranges": advice.ranges, "engine": _engine_words(decision, advice)},
+        "draft_shapes": [
+            {"name": shape.name, "depth": shape.depth, "width": shape.width, "ranges": shape.advice.ranges}
+            for shape in decision.shapes
+        ],
         "loads": decision.loads,
         "memory": decision.memory,
         "kv_tokens_lost": decision.memory.kv_tokens_lost,
@@ -75,6 +80,11 @@ def decision_json(decision: Decision) -> str:
         "calibration": decision.calibration,
     }
     return json.dumps(_plain(content), indent=2, allow_nan=False) + "\n"
+
+
+def _engine_words(decision: Decision, advice: Advice) -> Any:
+    """The schedule as vLLM reads it; it has none for trees."""
+    return None if decision.scenario.speculation.tree is not None else json.loads(advice.engine_json())
 
 
 def _plain(value: Any) -> Any:

@@ -107,9 +107,15 @@ def fragment_toml(report: ReplayReport) -> str:
 
 def decide_options(report: ReplayReport) -> str:
     """The same as options of `specdec decide`."""
-    shares, fraction = measured_acceptance(report.best.overall)
+    counts = report.best.overall
+    if report.method == "suffix":
+        fractions, shares = measured_by_position(counts)
+        proposed = f"--proposal-fractions {','.join(f'{share:g}' for share in fractions)}"
+    else:
+        shares, fraction = measured_acceptance(counts)
+        proposed = f"--proposal-fraction {fraction:g}"
     return (
-        f"--method {report.method} -k {report.best.overall.draft_tokens} --proposal-fraction {fraction:g} "
+        f"--method {report.method} -k {counts.draft_tokens} {proposed} "
         f"--per-position {','.join(f'{share:g}' for share in shares)}"
     )
 

@@ -203,7 +203,7 @@ def margin_lines(decision: Decision) -> list[str]:
             case "at":
                 texts.append(f"{load.break_even.length:.2f} at {load.point.text}")
             case "never":
-                texts.append(f"above {decision.draft_tokens + 1} (never) at {load.point.text}")
+                texts.append(f"above {decision.longest_length:g} (never) at {load.point.text}")
             case "always":
                 texts.append(f"1 (always) at {load.point.text}")
             case "unknown":
@@ -231,7 +231,9 @@ def advice_lines(decision: Decision) -> list[str]:
         for item in advice.ranges
     ]
     lines = paragraph("Best K", f"{'; '.join(parts)} (at a context of {decision.context_tokens:,} tokens).")
-    lines.append(f"{'':<12}{advice.engine_json()}")
+    if decision.scenario.speculation.tree is None:
+        lines.append(f"{'':<12}{advice.engine_json()}")
+    lines += shape_lines(decision)
     shown = {load.point.index: load for load in (decision.loads[0], reference_load(decision))}
     gains = [
         f"{load.advised.tpot_speedup.estimate:.2f} at {load.point.text} (as given: "
@@ -244,6 +246,31 @@ def advice_lines(decision: Decision) -> list[str]:
     if not gains:
         return lines
     return lines + paragraph("", f"Simulated with these, S(TPOT) is {', '.join(gains)}.")
+
+
+def shape_lines(decision: Decision) -> list[str]:
+    """Chain and trees of the same drafter at the lowest and the decisive load, and the best as SGLang starts it."""
+    if not decision.shapes:
+        return []
+    batches = dict.fromkeys(max(1, load.round.batch) for load in (decision.loads[0], reference_load(decision)))
+    texts: list[str] = []
+    for batch in batches:
+        found = [(shape, shape.advice.at(batch)) for shape in decision.shapes]
+        each = [
+            f"{shape.name} {best.speedup:.2f}x with {best.draft_tokens}" if best.draft_tokens else f"{shape.name} off"
+            for shape, best in found
+        ]
+        texts.append(f"at a batch of {batch} {', '.join(each)}")
+    lines = paragraph("Shapes", f"Drafts that pay best {'; '.join(texts)} (closed form).")
+    shape, best = max(
+        ((shape, shape.advice.at(min(batches))) for shape in decision.shapes), key=lambda pair: pair[1].speedup
+    )
+    if shape.width > 1 and best.draft_tokens:
+        lines.append(
+            f"{'':<12}--speculative-num-steps {shape.depth} --speculative-eagle-topk {shape.width} "
+            f"--speculative-num-draft-tokens {best.draft_tokens + 1}"
+        )
+    return lines
 
 
 def cost_lines(decision: Decision) -> list[str]:

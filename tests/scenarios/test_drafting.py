@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 
+from roofline.cost import round_cost
 from roofline.counts import weight_bytes
 from roofline.errors import InvalidInput, SpecdecError
 from roofline.hf_config import load_model
@@ -13,9 +14,12 @@ from scenarios.files import PRESET_FOLDER, read_toml, scenario_from_dict
 from scenarios.loads import load_points, workload_at
 from scenarios.proposing import layered_mtp_head, medusa_head
 from scenarios.quantization_presets import quantization_names
+from scenarios.questions.advice import advise
+from scenarios.questions.break_even import acceptance_of_length, longest_length
 from scenarios.questions.decide import decide
 from scenarios.questions.simulate import simulate_one
 from simulator.controllers import AdaptiveBudget, ClosedLoop, OffAbove, ThroughputOptimal
+from simulator.plan import expected_length
 
 EAGLE = {"method": "eagle3", "draft": "SafeAILab/EAGLE3-LLaMA3.1-8B"}
 SMALL = {"method": "draft_model", "draft": "meta-llama/Llama-3.2-1B-Instruct", "draft_tokens": 3}
@@ -38,6 +42,7 @@ def _simulate(**changes):
     return simulate_one(_scenario(**changes)).result
 
 
+TREE_ONLY = {"speculation": EAGLE | {"tree": {"widths": [2]}}}
 WITH_SECOND_CHOICES = {"alpha": 0.65, "sibling_fractions": [0.4, 0.3, 0.2]}
 
 
@@ -168,6 +173,52 @@ def test_impossible_combinations_are_refused_with_the_reason(changes, message):
         _simulate(**changes)
 
 
-def test_decide_says_that_it_searches_chains():
-    with pytest.raises(InvalidInput, match="decide searches over the K of chains"):
-        decide(_scenario(speculation=EAGLE | {"tree": {"widths": [2]}}))
+ONE_LOAD = {"loads": {"factors": [1.0]}, "workload": BASE["workload"] | {"rate_per_s": 2.0, "requests": 120}}
+
+
+@pytest.mark.parametrize("tree", [{"widths": [3, 2, 1]}, {"nodes": 12, "depth": 3, "beam": 3}])
+def test_trees_are_decided_beside_the_chain_of_the_same_drafter(tree):
+    decision = decide(_scenario(speculation=EAGLE | {"tree": tree}, acceptance=WITH_SECOND_CHOICES, **ONE_LOAD))
+    load = decision.loads[0]
+    middle = decision.cases[0].length(decision.draft_tokens)
+
+    assert load.middle.word == "ON"
+    assert load.middle.on.acceptance_length == pytest.approx(middle, rel=0.05)
+    assert 1.0 < load.break_even.length < middle
+    assert decision.longest_length == pytest.approx(4.0)
+    chain, fixed, dynamic = decision.shapes
+    assert [shape.name for shape in decision.shapes] == ["chain", "fixed tree", "dynamic tree"]
+    assert fixed.advice.at(1).speedup > chain.advice.at(1).speedup
+    assert dynamic.advice.at(1).speedup > chain.advice.at(1).speedup
+    assert "Shapes" in decision.report()
+
+
+def test_a_tree_breaks_even_at_the_length_that_the_simulation_then_shows():
+    service = build_service(_scenario(speculation=EAGLE | {"tree": {"widths": [3, 2]}}, acceptance=WITH_SECOND_CHOICES))
+    model = acceptance_of_length(service, 1.8)
+    assert expected_length(service.on.proposer, model, service.draft_tokens) == pytest.approx(1.8, abs=5e-3)
+    assert longest_length(service) == pytest.approx(3.0)
+
+
+def test_a_tree_without_second_choices_has_no_break_even():
+    with pytest.raises(InvalidInput, match="the break-even of a tree depends on its second choices"):
+        decide(scenario_from_dict({k: v for k, v in BASE.items() if k != "acceptance"} | TREE_ONLY))
+
+
+def test_suffix_decoding_is_advised_over_matches_of_every_length():
+    suffix = {"method": "suffix", "draft_tokens": 4, "proposal_fractions": [0.6, 0.3, 0.1, 0.05]}
+    service = build_service(_scenario(speculation=suffix))
+    advice = advise(service.on, service.cases[0], context_tokens=300, max_draft_tokens=4)
+    lengths = 1 + np.cumsum(np.array([0.6, 0.3, 0.1, 0.05]) * 0.7 ** np.arange(1, 5))
+    ratios = [
+        round_cost(service.on.costs, batch=1, context_tokens=300, draft_tokens=drafts).ratio for drafts in range(1, 5)
+    ]
+    expected = lengths[3] / (0.4 + 0.3 * ratios[0] + 0.2 * ratios[1] + 0.05 * ratios[2] + 0.05 * ratios[3])
+    assert advice.speedups[4, 0] == pytest.approx(expected)
+
+
+def test_sglang_runs_at_most_48_requests_with_speculation_unless_told_otherwise():
+    default = build_service(_scenario(engine={"profile": "sglang"}))
+    told = build_service(_scenario(engine={"profile": "sglang", "max_sequences": 200}))
+    assert (default.off.limits.max_sequences, default.on.limits.max_sequences) == (1024, 48)
+    assert told.on.limits.max_sequences == 200

@@ -185,8 +185,16 @@ def test_an_sglang_chain_counts_the_root_token_out():
     assert scenario["engine"]["profile"] == "sglang"
 
 
-def test_an_sglang_tree_is_refused():
-    with pytest.raises(InvalidInput, match="must be 1"):
+def test_an_sglang_tree_keeps_the_nodes_beside_the_root():
+    scenario = parse_serve_command(
+        "python -m sglang.launch_server --model m --speculative-algorithm EAGLE3 --speculative-eagle-topk 4 "
+        "--speculative-num-steps 3 --speculative-num-draft-tokens 16"
+    ).scenario
+    assert scenario["speculation"] == {"method": "eagle3", "tree": {"nodes": 15, "depth": 3, "beam": 4}}
+
+
+def test_an_sglang_tree_without_its_size_is_refused():
+    with pytest.raises(InvalidInput, match="needs --speculative-num-steps and"):
         parse_serve_command(
             "python -m sglang.launch_server --model m --speculative-algorithm EAGLE3 "
             "--speculative-eagle-topk 4 "
