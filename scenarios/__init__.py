@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from scenarios.files import load_scenario, preset_names, preset_path, scenario_from_dict
     from scenarios.questions.decide import Decision, decide
     from scenarios.schema import Scenario
+    from scenarios.sweeps.sweeping import sweep
 
 __all__ = [
     "Decision",
@@ -24,6 +25,7 @@ __all__ = [
     "preset_names",
     "preset_path",
     "scenario_from_dict",
+    "sweep",
 ]
 
 _HOME = {
@@ -36,6 +38,7 @@ _HOME = {
     "preset_path": "scenarios.files",
     "scenario_from_dict": "scenarios.files",
     "Scenario": "scenarios.schema",
+    "sweep": "scenarios.sweeps.sweeping",
 }
 
 

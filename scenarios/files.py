@@ -195,17 +195,17 @@ def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> set[str
     nodes: list[dict[str, Any]] = [schema]
     for part in location:
         followed: list[dict[str, Any]] = []
-        for node in _expand(nodes, schema):
+        for node in schema_nodes(nodes, schema):
             properties = node.get("properties", {})
             if isinstance(part, int) and "items" in node:
                 followed.append(node["items"])
             elif part in properties:
                 followed.append(properties[part])
         nodes = followed or nodes
-    return {key for node in _expand(nodes, schema) for key in node.get("properties", {})}
+    return {key for node in schema_nodes(nodes, schema) for key in node.get("properties", {})}
 
 
-def _expand(nodes: list[dict[str, Any]], schema: dict[str, Any]) -> list[dict[str, Any]]:
+def schema_nodes(nodes: list[dict[str, Any]], schema: dict[str, Any]) -> list[dict[str, Any]]:
     """The nodes with references and unions followed."""
     result: list[dict[str, Any]] = []
     todo = list(nodes)

@@ -148,7 +148,9 @@ class Result:
 
     def metric_s(self, metric: Metric) -> FloatArray:
         """Values of a metric by request."""
-        return {"ttft": self.ttft_s, "tpot": self.tpot_s, "latency": self.latency_s}[metric]
+        if metric == "ttft":
+            return self.ttft_s
+        return self.tpot_s if metric == "tpot" else self.latency_s
 
     def percentile(self, metric: Metric, quantile: float, *, class_id: int | None = None) -> float:
         """Quantile (0..1) over the requests (of a class) that have the metric; NaN where none has."""
