@@ -200,7 +200,8 @@ _GROUPS: dict[str, Callable[[ShapePoint], bool]] = {
     "one run, to smaller K": lambda point: _of(point, "one run") and point.draft_tokens < point.fitted_at,
     "runs, to larger K": lambda point: _of(point, "runs") and point.draft_tokens > point.fitted_at,
     "runs, to smaller K": lambda point: _of(point, "runs") and point.draft_tokens < point.fitted_at,
-    "n-gram and suffix": _matching,
+    "n-gram and suffix, to larger K": lambda point: _matching(point) and point.draft_tokens > point.fitted_at,
+    "n-gram and suffix, to smaller K": lambda point: _matching(point) and point.draft_tokens < point.fitted_at,
 }
 
 
