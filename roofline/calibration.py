@@ -132,6 +132,8 @@ class HostFit(Frozen):
     `cold_draft_s`: the first draft pass after a target pass finds its weights out of cache.
     `proposal_s`, `proposal_per_sequence_s`: matching of an n-gram or suffix proposer, per round.
     `sharded_pass_s`: added per forward pass, of target or draft, over several GPUs: its inputs are sent to them.
+    `round_per_sequence_s`: added per sequence of a round. `tree_round_s`, `tree_round_per_sequence_s`: these instead
+    where drafts form a tree (0: the same as for chains). `parallel_draft_s`: added per pass of a parallel drafter.
     """
 
     step_s: NonNegativeFloat = 0.0
@@ -144,6 +146,10 @@ class HostFit(Frozen):
     proposal_s: NonNegativeFloat = 0.0
     proposal_per_sequence_s: NonNegativeFloat = 0.0
     sharded_pass_s: NonNegativeFloat = 0.0
+    round_per_sequence_s: NonNegativeFloat = 0.0
+    tree_round_s: NonNegativeFloat = 0.0
+    tree_round_per_sequence_s: NonNegativeFloat = 0.0
+    parallel_draft_s: NonNegativeFloat = 0.0
 
 
 class Domain(Frozen):

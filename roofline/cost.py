@@ -154,7 +154,7 @@ def step_cost_table(
         verify_per_row_s=sampler.verify_per_logit_s * target.vocab_size,
         step_host_s=host.step_s,
         host_per_sequence_s=host.step_per_sequence_s,
-        round_host_s=host.round_s,
+        round_host_s=host.tree_round_s or host.round_s if work.grows_tree else host.round_s,
         idle_speculation_s=host.idle_speculation_s,
         draft=draft_costs,
         draft_chain_s=_draft_chain_s(draft, draft_costs, deployment, size=size, work=work),
@@ -265,8 +265,14 @@ def _draft_chain_s(
             choose_rows_s = sampler.draft_per_logit_s * np.arange(len(costs.logits_s)) * draft.lm_head.outputs
             choose = np.asarray(choose_base_s, dtype=np.float64), np.asarray(choose_rows_s, dtype=np.float64)
             chain_s[drafts] = _rounds_s(costs, work, drafts, host=host, choose=choose)
+        chain_s[drafts] += _per_sequence_s(host, work) * sequences + host.parallel_draft_s * (work.kind == "parallel")
     chain_s[:, 0] = 0.0
     return chain_s
+
+
+def _per_sequence_s(host: HostFit, work: DraftWork) -> float:
+    own = host.tree_round_per_sequence_s if work.grows_tree else 0.0
+    return own or host.round_per_sequence_s
 
 
 def _rounds_s(

@@ -158,8 +158,12 @@ class _Shape:
         if file is not None:
             return load_calibration(Path(file))
         described = looks_like_path(self.scenario.hardware.gpu)
-        shipped = None if described else shipped_calibration(self.gpu.name, self.engine.name)
-        return shipped or catalogue_calibration(self.gpu, self.engine)
+        catalogue = catalogue_calibration(self.gpu, self.engine)
+        kernels = self.engine.kernels_of or self.engine.name
+        shipped = None if described else shipped_calibration(self.gpu.name, kernels)
+        if shipped is None or self.engine.kernels_of is None:
+            return shipped or catalogue
+        return shipped.model_copy(update={"host": catalogue.host, "sampler": catalogue.sampler})
 
     def deployment(self, calibration: Calibration, draft_tokens: int) -> Deployment:
         """The machine with the graphs that are captured for this K."""

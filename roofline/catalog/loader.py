@@ -130,10 +130,22 @@ def _gpus() -> dict[str, Gpu]:
 def _engines() -> dict[str, EngineProfile]:
     content = read_toml(CATALOG / "engines.toml", kind="catalogue")
     sources: Table = content.pop("sources")
+    engines: Table = content["engine"]
+    whole = {name: _merged(engines.get(row.get("kernels_of", ""), {}), row) for name, row in engines.items()}
     return {
         name.lower(): EngineProfile.model_validate({"name": name, **_with_sources(row, sources)})
-        for name, row in content["engine"].items()
+        for name, row in whole.items()
     }
+
+
+def _merged(base: Table, own: Table) -> Table:
+    """`own` with what it lacks from `base`, table by table; a constant is taken whole."""
+    merged: Table = dict(base)
+    for key, value in own.items():
+        inner = base.get(key)
+        tables = isinstance(value, dict) and isinstance(inner, dict) and "value" not in cast(Table, value)
+        merged[key] = _merged(cast(Table, inner), cast(Table, value)) if tables else value
+    return merged
 
 
 def _validated_gpu(row: Mapping[str, Any], *, where: str) -> Gpu:
