@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
-from scipy.optimize import brentq  # pyright: ignore[reportMissingTypeStubs]
+import numpy as np
+from scipy.optimize import brentq  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from scenarios.build import Arm, Service
 from scenarios.questions.served import check_served
-from simulator.acceptance import Acceptance, IidAcceptance, LengthAcceptance
+from simulator.acceptance import Acceptance, LengthAcceptance, PerPositionAcceptance
 from simulator.compare import paired_speedup
 from simulator.plan import expected_length
+from simulator.proposers.base import TreeProposer
 from simulator.replica import Speculation, simulate
 from simulator.result import Result
 from simulator.sessions import simulate_sessions
@@ -21,7 +23,7 @@ from simulator.varied_acceptance import VariedAcceptance
 from simulator.workload import Workload
 
 STEPS = 8
-ALPHA_TOLERANCE = 1e-4
+LEVEL_TOLERANCE = 1e-4
 TOLERANCE = 0.005
 """The search ends when the logarithm of the speed-up is this near 0."""
 
@@ -93,32 +95,35 @@ def break_even(
 def longest_length(service: Service) -> float:
     """AL where every draft is accepted: K + 1, or the depth of the tree and 1."""
     tree = service.cases[0].tree if service.cases else None
-    if tree is None:
+    if not isinstance(tree, TreeProposer):
         return service.draft_tokens + 1.0
-    return expected_length(tree, _around(service, 1.0), service.draft_tokens)
+    return expected_length(tree, _moved(service, tree, 2.0), service.draft_tokens)
 
 
 def acceptance_of_length(service: Service, length: float) -> Acceptance:
-    """An acceptance with this AL at the scenario's K; of a tree, with the second choices and spread of its case."""
+    """An acceptance with this AL at the scenario's K; of a tree, in the proportions of its case."""
     tree = service.cases[0].tree if service.cases else None
-    if tree is None:
+    if not isinstance(tree, TreeProposer):
         return LengthAcceptance(length=length, at_draft_tokens=service.draft_tokens)
 
-    def excess(alpha: float) -> float:
-        return expected_length(tree, _around(service, alpha), service.draft_tokens) - length
+    def excess(level: float) -> float:
+        return expected_length(tree, _moved(service, tree, level), service.draft_tokens) - length
 
-    if excess(0.0) >= 0.0:
-        return _around(service, 0.0)
-    if excess(1.0) <= 0.0:
-        return _around(service, 1.0)
-    root = brentq(excess, 0.0, 1.0, xtol=ALPHA_TOLERANCE)  # pyright: ignore[reportUnknownVariableType]
-    return _around(service, cast("float", root))
+    if excess(2.0) <= 0.0:
+        return _moved(service, tree, 2.0)
+    root = brentq(excess, 0.0, 2.0, xtol=LEVEL_TOLERANCE)  # pyright: ignore[reportUnknownVariableType]
+    return _moved(service, tree, cast("float", root))
 
 
-def _around(service: Service, alpha: float) -> VariedAcceptance:
+def _moved(service: Service, tree: TreeProposer, level: float) -> VariedAcceptance:
+    """The middle case with all its acceptances times `level` up to 1; beyond, first choices go to certainty at 2."""
     model = service.cases[len(service.cases) // 2].models[0]
     varied = model if isinstance(model, VariedAcceptance) else VariedAcceptance(model)
-    return replace(varied, mean=IidAcceptance(alpha))
+    if level <= 1.0:
+        return replace(varied, ceiling=level * varied.ceiling)
+    given = varied.mean.conditional(tree.depth)
+    raised = np.cumprod(given + (level - 1.0) * (1.0 - given))
+    return replace(varied, mean=PerPositionAcceptance(tuple(float(share) for share in raised)))
 
 
 def _next(tried: Sequence[tuple[float, float]]) -> float:

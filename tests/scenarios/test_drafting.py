@@ -184,6 +184,7 @@ def test_trees_are_decided_beside_the_chain_of_the_same_drafter(tree):
 
     assert load.middle.word == "ON"
     assert load.middle.on.acceptance_length == pytest.approx(middle, rel=0.05)
+    assert load.break_even.kind == "at"
     assert 1.0 < load.break_even.length < middle
     assert decision.longest_length == pytest.approx(4.0)
     chain, fixed, dynamic = decision.shapes
