@@ -15,7 +15,7 @@ def _say_nothing(done: int, total: int) -> None:
 
 
 @contextmanager
-def load_progress(*, quiet: bool = False) -> Generator[Callable[[int, int], None]]:
+def load_progress(*, quiet: bool = False, what: str = "simulating loads") -> Generator[Callable[[int, int], None]]:
     """A `progress(done, total)` that starts to draw after a second, and only on a terminal."""
     if quiet or not sys.stderr.isatty():
         yield _say_nothing
@@ -24,7 +24,7 @@ def load_progress(*, quiet: bool = False) -> Generator[Callable[[int, int], None
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     bar = Progress(
-        TextColumn("simulating loads"),
+        TextColumn(what),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("left"),
