@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.argument("scenario", required=False)
 @scenario_options
 @click.option("--out", metavar="DIR", help="Write result.json, loads.csv and two figures there.")
+@click.option("--report", metavar="FILE", help="Write a self-contained HTML page to forward.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, nothing else.")
 @click.option("--explain", is_flag=True, help="Add the byte and FLOP account of one step, term by term.")
 @click.option("--workers", metavar="N", help="Processes; default: all cores. The result does not depend on it.")
@@ -34,6 +35,8 @@ def command(scenario: str | None, **options: Any) -> int:
 
     if options["out"]:
         check_can_write(Path(options["out"]))
+    if options["report"]:
+        check_can_write(Path(options["report"]).absolute().parent)
     table, origin = scenario_table(scenario, options)
     workers = _workers(options["workers"])
     with load_progress(quiet=options["as_json"]) as progress:
@@ -53,7 +56,22 @@ def command(scenario: str | None, **options: Any) -> int:
 
         write_decision(decision, Path(options["out"]))
         click.echo(f"\nwritten to {options['out']}: result.json, loads.csv, two figures", err=options["as_json"])
+    if options["report"]:
+        _write_report(service, decision, table, Path(options["report"]))
+        click.echo(f"\nwritten: {options['report']}", err=options["as_json"])
     return 4 if decision.saturated_everywhere else 0
+
+
+def _write_report(service: Service, decision: Decision, table: dict[str, Any], file: Path) -> None:
+    """The page, with the findings of `specdec check` where its rules cover the engine."""
+    from scenarios.check.checking import check
+    from scenarios.check.reading import ENGINES, CheckOptions, read_setup
+    from scenarios.files import write_text_at_once
+    from scenarios.report.html_decision import decision_page
+
+    covered = decision.scenario.engine.profile in ENGINES
+    checked = check(read_setup(table, CheckOptions())) if covered else None
+    write_text_at_once(file, decision_page(service, decision, checked=checked))
 
 
 def _workers(text: str | None) -> int:

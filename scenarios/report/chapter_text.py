@@ -172,8 +172,10 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 
 def _claim_fields(claim: Claim) -> dict[str, Any]:
-    fields = {**asdict(claim), "verdict": judge(claim)}
-    for name in ("found", "published", "beside"):
-        for quantity in fields[name]:
-            quantity["value"] = quantity["value"] if math.isfinite(quantity["value"]) else None
-    return fields
+    numbers = {"found": claim.found, "published": claim.published, "beside": claim.beside}
+    shown = {name: [_quantity_fields(quantity) for quantity in each] for name, each in numbers.items()}
+    return {**asdict(claim), **shown, "verdict": judge(claim)}
+
+
+def _quantity_fields(quantity: Quantity) -> dict[str, Any]:
+    return {**asdict(quantity), "value": quantity.value if math.isfinite(quantity.value) else None}

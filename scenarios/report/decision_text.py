@@ -27,8 +27,8 @@ def decision_text(decision: Decision) -> str:
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
 
-def load_table(decision: Decision) -> list[str]:
-    """Two rows a load, plain and speculating; three speculating rows where a preset carries its spread."""
+def load_rows(decision: Decision) -> tuple[list[str], list[list[str]]]:
+    """Header and cells: two rows a load, plain and speculating; three speculating where a preset carries its spread."""
     rows: list[list[str]] = []
     for load in decision.loads:
         needed = _break_even_cell(load)
@@ -37,7 +37,12 @@ def load_table(decision: Decision) -> list[str]:
         for case in (*load.cases, *([load.advised] if load.advised is not None else [])):
             name = "on" if case.name == "given" else f"on {case.name}"
             rows.append(["", name, *_arm_cells(case.on), needed, *_speedup_cells(case)])
-    table = words.grid(_HEADER, rows)
+    return list(_HEADER), rows
+
+
+def load_table(decision: Decision) -> list[str]:
+    """The rows of all loads, aligned, and how they were made."""
+    table = words.grid(*load_rows(decision))
     seeds = decision.scenario.run.seeds
     return [
         *table,
@@ -70,15 +75,17 @@ def _break_even_cell(load: LoadOutcome) -> str:
     return f"{load.break_even.length:.2f}" if kind == "at" else "cannot say" if kind == "unknown" else kind
 
 
+def assumption_rows(decision: Decision) -> list[tuple[str, str]]:
+    """(label, text) of everything taken as given."""
+    return [(item.label, item.text) for item in decision.assumptions]
+
+
 def assumption_lines(decision: Decision) -> list[str]:
     """Everything taken as given, with its label, and how far off such answers were."""
     published = decision.published
     label = published.label if published.rows else "assumed"
-    return [
-        "Rests on",
-        *(words.labelled_text(item.label, item.text) for item in decision.assumptions),
-        words.labelled_text(label, published.text),
-    ]
+    rows = [*assumption_rows(decision), (label, published.text)]
+    return ["Rests on", *(words.labelled_text(label, text) for label, text in rows)]
 
 
 def flag_lines(decision: Decision) -> list[str]:
