@@ -20,6 +20,7 @@ COMMANDS = {
     ),
     "simulate": ("scenarios.cli.simulate", "One arm at one load, with a table of its requests."),
     "sweep": ("scenarios.cli.sweep", "A scenario over axes of any field, resumable, on one core or a cluster."),
+    "compare": ("scenarios.cli.compare", "Two scenarios, and the term that makes the difference."),
     "check": ("scenarios.cli.check", "Traps of a serving configuration, and the seven don'ts."),
     "chapter": ("scenarios.cli.chapter", "The course chapter's claims L1 to L16, computed and judged."),
     "acceptance": ("scenarios.cli.acceptance", "Acceptance of n-gram or suffix decoding on your own logs."),

@@ -7,7 +7,7 @@ from typing import Literal
 
 from roofline.errors import InvalidInput
 from scenarios import notation
-from scenarios.build import build_service
+from scenarios.build import Service, build_service
 from scenarios.loads import LoadPoint, load_points, own_load, workload_at
 from scenarios.questions.assumptions import Assumption, assumptions_of, extrapolated, keeps_up_assumption
 from scenarios.questions.break_even import simulate_arm
@@ -47,9 +47,7 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
             "--per-position or "
             "--task, or ask `specdec decide` for the break-even"
         )
-    points = load_points(scenario, service.trace)
-    value = _load(at, own_load(scenario, service.trace) or points[0].value)
-    point = LoadPoint(0, points[0].kind, value)
+    point = asked_load(service, at)
     middle = len(service.cases) // 2
     cases = service.cases[middle : middle + 1] if arm == "on" else ()
     draft_tokens = service.draft_tokens if arm == "on" else None
@@ -62,6 +60,19 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
     if not result.saturation.enough_data:
         assumptions.append(keeps_up_assumption([point.text]))
     return OneRun(scenario=scenario, arm=arm, point=point, result=result, assumptions=tuple(assumptions))
+
+
+def asked_load(service: Service, at: str | None) -> LoadPoint:
+    """The load to simulate: as asked, a multiple of the workload's own like `2x`, or that itself.
+
+    Raises
+    ------
+    InvalidInput
+        It cannot be read, or the workload has no load of its own.
+    """
+    points = load_points(service.scenario, service.trace)
+    value = _load(at, own_load(service.scenario, service.trace) or points[0].value)
+    return LoadPoint(0, points[0].kind, value)
 
 
 def _load(at: str | None, own: float) -> float:
