@@ -46,6 +46,13 @@ ENGINES = {"vLLM": "vllm", "SGLang": "sglang"}
 PASSES_OF_THE_DRAFT_FIT = (2, 3, 5)
 
 
+GRAPH_LIMIT_TOKENS = 1024
+COUNTED_OPERATORS = 560
+"""Of the 43 layers whose steps were profiled: 13 a layer, as `roofline.operators` counts a layer with experts."""
+ONE_LAUNCH_S = 2e-5
+"""One operator launched from Python, the least a counted operator takes."""
+
+
 def plain_step_s(model: Model, *, gpu_name: str, engine_name: str) -> float:
     """Seconds the catalogue charges a plain step at batch 1, host time left out."""
     spec, profile = gpu(gpu_name), engine(engine_name)
@@ -127,6 +134,14 @@ def _last_number(path: Path, phase: str) -> float:
     raise SystemExit(f"{path} has no row of phase {phase!r} with use = fit")
 
 
+def launch_s(path: Path) -> float:
+    """Seconds a counted operator takes to launch: the first step above the graph limit, bound by them."""
+    with path.open(encoding="utf-8", newline="") as file:
+        steps = [row for row in csv.DictReader(file) if row["use"] == "fit" and row["phase"] == "verify"]
+    above = min((row for row in steps if float(row["x"]) > GRAPH_LIMIT_TOKENS), key=lambda row: float(row["x"]))
+    return float(above["time_ms"]) * 1e-3 / COUNTED_OPERATORS
+
+
 def main() -> None:
     """Print the derivations."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -150,6 +165,9 @@ def main() -> None:
     round_s, pass_s = _last_number(arguments.cost_curves, "eagle3_draft_fit"), draft_pass_kernels_s("H100-SXM")
     for passes in PASSES_OF_THE_DRAFT_FIT:
         print(f"vllm.host.draft_pass_s for K = {passes}: {round_s / passes - pass_s:.2e} (kernels {pass_s:.2e})")
+    slow_s = launch_s(arguments.cost_curves)
+    middle_s = (slow_s * ONE_LAUNCH_S) ** 0.5
+    print(f"vllm.host.launch_s: {middle_s:.1e}, the mean of {ONE_LAUNCH_S:.0e} and {slow_s:.2e} in ratio")
     print(f"vllm.host.proposal_s: {_last_number(arguments.cost_curves, 'ngram_draft') * step_s:.2e}")
 
 
