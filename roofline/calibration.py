@@ -9,11 +9,20 @@ functions know one kind of input and the label travels with it.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from datetime import date
 from pathlib import Path
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
 
 from roofline.errors import InvalidInput, OutsideDomain
 from roofline.specs import Frozen, Source
@@ -23,6 +32,20 @@ Label = Literal["measured", "calibrated", "catalogue", "assumed"]
 OperatorClass = Literal[
     "gemm", "moe_gemm", "lm_head", "attention_decode", "attention_prefill", "elementwise", "recurrence"
 ]
+
+
+def _records(value: object) -> object:
+    """Records of a file that wrote them as columns: `{"rows": [1, 17], "factor": [1.0, 1.2]}` is two of them."""
+    if not isinstance(value, dict):
+        return value
+    columns = cast("dict[str, list[object]]", value)
+    if len({len(column) for column in columns.values()}) > 1:
+        raise ValueError(f"columns {', '.join(columns)} must be of one length")
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+COLUMNS = BeforeValidator(_records)
+"""Marks a list of records that a file may write column by column."""
 
 
 class Knot(Frozen):
@@ -77,8 +100,8 @@ class OperatorFit(Frozen):
     tile_tokens: PositiveInt = 1
     cache_bytes: NonNegativeFloat = 0.0
     cache_bytes_per_s: PositiveFloat | None = None
-    knots: tuple[Knot, ...] = ()
-    bands: tuple[KernelBand, ...] = ()
+    knots: Annotated[tuple[Knot, ...], COLUMNS] = ()
+    bands: Annotated[tuple[KernelBand, ...], COLUMNS] = ()
     processors: PositiveInt = 1
     per_sequence_s: NonNegativeFloat = 0.0
     row_tile: PositiveInt = 1
@@ -103,7 +126,7 @@ class CollectiveFit(Frozen):
     gpus: PositiveInt
     latency_s: NonNegativeFloat
     bytes_per_s: PositiveFloat
-    points: tuple[MessageTime, ...] = ()
+    points: Annotated[tuple[MessageTime, ...], COLUMNS] = ()
 
 
 class SamplerFit(Frozen):
@@ -181,10 +204,21 @@ class Machine(Frozen):
 
 
 class Verdict(Frozen):
-    """Whether the fit may be relied on, and why not."""
+    """Whether the fit may be relied on, and why not.
+
+    `stable`, `reasons`: whatever is served. `by_weights`: reasons against the constants of one weight format; who
+    serves others need not care, see `of`.
+    """
 
     stable: bool
     reasons: tuple[str, ...] = ()
+    by_weights: dict[str, tuple[str, ...]] = {}
+
+    def of(self, weights: Collection[str]) -> Verdict:
+        """The verdict for a deployment that multiplies weights of these formats, and of no others."""
+        formats = {"bf16" if name == "fp16" else name for name in weights}
+        own = tuple(reason for name, reasons in self.by_weights.items() if name in formats for reason in reasons)
+        return Verdict(stable=self.stable and not own, reasons=(*self.reasons, *own))
 
 
 class Calibration(Frozen):
@@ -202,7 +236,7 @@ class Calibration(Frozen):
     sampler: SamplerFit = SamplerFit()
     host: HostFit = HostFit()
     domain: Domain = Domain()
-    residuals: tuple[Residual, ...] = ()
+    residuals: Annotated[tuple[Residual, ...], COLUMNS] = ()
     verdict: Verdict = Verdict(stable=True)
     standard_errors: dict[str, NonNegativeFloat] = {}
     notes: tuple[str, ...] = ()

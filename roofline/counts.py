@@ -34,6 +34,15 @@ def linear_format(model: Model, linear: Linear) -> WeightFormat:
     return model.precision.attention if linear.kind == "attention" else model.precision.ffn
 
 
+def weight_formats(model: Model) -> frozenset[str]:
+    """Names of the formats the model's matrices are multiplied in."""
+    precision = model.precision
+    linears = [*model.inputs, *(linear for layer in model.layers for linear in layer.linears)]
+    names = {precision.lm_head.name, *(linear_format(model, linear).name for linear in linears)}
+    experts = {precision.experts.name for layer in model.layers if layer.experts is not None}
+    return frozenset(names | experts)
+
+
 def parameters(model: Model) -> int:
     """Parameters the model holds itself: tied or shared tables once or not at all, MTP layers apart."""
     return _parameters(model, active=False)

@@ -157,9 +157,7 @@ def _calibration(found: _Findings, system: TableSystem, gpu: Gpu, engine: str) -
     filled = [
         fit
         for fit in catalogue.operators
-        if (fit.operator, fit.weights) not in measured
-        and not (fit.operator == "lm_head" and ("gemm", fit.weights) in measured)
-        and fit.weights != "fp16"
+        if (fit.operator, fit.weights) not in measured and fit.operator != "lm_head" and fit.weights != "fp16"
     ]
     groups = {fit.gpus for fit in found.collectives}
     reduced = [fit for fit in catalogue.collectives if fit.gpus not in groups]
@@ -177,7 +175,7 @@ def _calibration(found: _Findings, system: TableSystem, gpu: Gpu, engine: str) -
         host=catalogue.host,
         domain=DOMAIN,
         residuals=tuple(found.residuals),
-        verdict=_verdict(found.residuals),
+        verdict=_verdict(found.operators, found.residuals),
         notes=_notes(found, filled, reduced),
     )
 
@@ -203,12 +201,18 @@ def _notes(found: _Findings, filled: list[OperatorFit], reduced: list[Collective
     return tuple(notes)
 
 
-def _verdict(residuals: list[Residual]) -> Verdict:
-    reasons = [
-        f"{one.group}: median {one.median_abs_error_fraction:.1%}, p90 {one.p90_abs_error_fraction:.1%} when left out"
-        for one in residuals
-        if one.held_out
-        and one.group.startswith("gemm")
-        and (one.median_abs_error_fraction > ACCEPTED_GEMM[0] or one.p90_abs_error_fraction > ACCEPTED_GEMM[1])
-    ]
-    return Verdict(stable=not reasons, reasons=tuple(reasons))
+def _verdict(operators: list[OperatorFit], residuals: list[Residual]) -> Verdict:
+    """Reasons against dense constants, by the weight format they are of."""
+    by_weights: dict[str, tuple[str, ...]] = {}
+    for weights in (fit.weights for fit in operators if fit.operator == "gemm"):
+        reasons = tuple(
+            f"{one.group}: median {one.median_abs_error_fraction:.1%}, p90 {one.p90_abs_error_fraction:.1%} "
+            "when left out"
+            for one in residuals
+            if one.held_out
+            and one.group.startswith(f"gemm {weights},")
+            and (one.median_abs_error_fraction > ACCEPTED_GEMM[0] or one.p90_abs_error_fraction > ACCEPTED_GEMM[1])
+        )
+        if reasons:
+            by_weights[weights] = reasons
+    return Verdict(stable=True, by_weights=by_weights)

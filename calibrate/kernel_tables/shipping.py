@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 from calibrate.kernel_tables.importing import import_tables
 from calibrate.kernel_tables.package import open_package
@@ -17,12 +18,35 @@ Job = tuple[str, str]
 """System and engine."""
 
 
+_COLUMNS = ("bands", "knots", "points", "residuals")
+"""Lists of records that are written column by column (`roofline.calibration.COLUMNS`)."""
+
+
 def calibration_text(calibration: Calibration) -> str:
     """The file's content: fields in the order of the schema, defaults left out, one operator a line."""
     content = json.loads(calibration.model_dump_json(exclude_defaults=True))
-    content = {"schema_version": calibration.schema_version, **content}
+    complete = json.loads(calibration.model_dump_json())
+    content = {"schema_version": calibration.schema_version, **_shortened(content, complete)}
     lines = [f"  {json.dumps(key)}: {_value(value)}" for key, value in content.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _shortened(content: Any, complete: Any) -> Any:
+    """`content` without defaults, its long lists as columns; `complete` is the same with defaults."""
+    if isinstance(content, dict):
+        return {
+            key: _columns(value, complete[key]) if key in _COLUMNS else _shortened(value, complete[key])
+            for key, value in content.items()
+        }
+    if isinstance(content, list):
+        return [_shortened(one, whole) for one, whole in zip(content, complete, strict=True)]
+    return content
+
+
+def _columns(records: list[dict[str, Any]], complete: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Columns of the fields that differ from their default somewhere."""
+    names = [name for name in complete[0] if any(name in record for record in records)]
+    return {name: [record[name] for record in complete] for name in names}
 
 
 def _value(value: object) -> str:

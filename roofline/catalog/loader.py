@@ -60,9 +60,18 @@ def load_gpu_file(path: Path) -> Gpu:
     return _validated_gpu(cast(Table, rows[0]), where=f"GPU file {path}")
 
 
+ENGINE_SPELLINGS = {"tensorrt-llm": "trtllm"}
+"""Other names engines go by, in lower case."""
+
+
 def engine(name: str) -> EngineProfile:
     """Profile of a serving engine: vllm, sglang, trtllm, llama.cpp, or paper (unoptimised framework code)."""
-    return _pick(name, _engines(), kind="engine", remedy=f"use one of {', '.join(engine_names())}")
+    return _pick(
+        ENGINE_SPELLINGS.get(name.lower(), name),
+        _engines(),
+        kind="engine",
+        remedy=f"use one of {', '.join(engine_names())}",
+    )
 
 
 def engine_names() -> tuple[str, ...]:

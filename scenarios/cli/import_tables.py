@@ -66,8 +66,10 @@ def _outcome(result: Calibration | SpecdecError, folder: Path | None, *, alone: 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(calibration_text(result), encoding="utf-8")
     if not alone:
-        return f"{path.name}, {'stable' if result.verdict.stable else 'see its verdict'}"
-    lines = [f"{path}", *_residual_lines(result), *(f"  not accepted: {why}" for why in result.verdict.reasons)]
+        refused = ", ".join(result.verdict.by_weights)
+        return f"{path.name}, {f'see its verdict on {refused}' if refused else 'stable'}"
+    reasons = [why for found in result.verdict.by_weights.values() for why in found]
+    lines = [f"{path}", *_residual_lines(result), *(f"  not accepted: {why}" for why in reasons)]
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from calibrate.environment import host_id
 from roofline.calibration import Label
+from roofline.counts import weight_formats
 from scenarios.acceptance import AcceptanceCase
 from scenarios.arrivals import ClosedWorkload, OpenWorkload, SessionWorkload, TraceWorkload
 from scenarios.build import Service
@@ -68,7 +69,9 @@ def _calibration_text(service: Service) -> str:
             f"{service.deployment.gpu.architecture}: published "
             "constants, not measured on your machine (measure it with `specdec calibrate`)"
         )
-    state = "" if calibration.verdict.stable else f", NOT STABLE: {'; '.join(calibration.verdict.reasons)}"
+    models = [model for model in (service.target, service.draft) if model is not None]
+    verdict = calibration.verdict.of({name for model in models for name in weight_formats(model)})
+    state = "" if verdict.stable else f", NOT STABLE: {'; '.join(verdict.reasons)}"
     elsewhere = calibration.machine.host not in ("", host_id())
     origin = ", made on another machine" if elsewhere else ""
     return f"step times: {calibration.name} of {calibration.created} on {calibration.machine.device}{origin}{state}"

@@ -1,7 +1,7 @@
 import pytest
 
 from roofline.calibration import load_calibration
-from roofline.catalog import engine_names, gpu, gpu_names, shipped_calibration, shipped_names
+from roofline.catalog import engine, engine_names, gpu, gpu_names, shipped_calibration, shipped_names
 from roofline.catalog.shipped import SHIPPED
 from roofline.cost import Deployment, TableSize, round_cost, step_cost_table
 from roofline.hf_config import load_model
@@ -38,6 +38,10 @@ def test_a_calibration_ships_for_exactly_its_gpu_and_engine():
     assert shipped_calibration("h200-sxm", "VLLM") is not None
     assert shipped_calibration("H100-PCIe", "vllm") is None
     assert shipped_calibration("H200-SXM", "llama.cpp") is None
+
+
+def test_an_engine_goes_by_its_other_name_too():
+    assert engine("TensorRT-LLM").name == "trtllm"
 
 
 def test_fp16_and_the_lm_head_take_the_kernels_measured_for_bf16_products():
