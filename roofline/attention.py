@@ -118,8 +118,9 @@ def attention_coefficients(model: Model, shard: Shard) -> dict[str, Any]:
     """Fields of `ForwardCosts` that price attention: seconds per cached token and per pair, launches, exponents."""
     fmt = kv_format(model.precision.kv_bits)
     classes = attention_classes(model, shard.tensor)
-    decode = shard.calibration.operator("attention_decode", fmt)
-    prefill = shard.calibration.operator("attention_prefill", fmt)
+    latent = any(layer.attention is not None and layer.attention.kind == "mla" for layer in model.layers)
+    decode = shard.calibration.operator("mla_decode" if latent else "attention_decode", fmt)
+    prefill = shard.calibration.operator("mla_prefill" if latent else "attention_prefill", fmt)
     recurrence = _recurrence_fit(shard.calibration)
     kv_bytes = np.array([group.kv_bytes_per_token for group in classes])
     layers = sum(group.layers for group in classes)

@@ -30,8 +30,21 @@ from roofline.specs import Frozen, Source
 SCHEMA_VERSION = 1
 Label = Literal["measured", "calibrated", "catalogue", "assumed"]
 OperatorClass = Literal[
-    "gemm", "moe_gemm", "lm_head", "attention_decode", "attention_prefill", "elementwise", "recurrence"
+    "gemm",
+    "moe_gemm",
+    "lm_head",
+    "attention_decode",
+    "attention_prefill",
+    "mla_decode",
+    "mla_prefill",
+    "elementwise",
+    "recurrence",
 ]
+_STAND_IN_OPERATORS: dict[OperatorClass, OperatorClass] = {
+    "lm_head": "gemm",
+    "mla_decode": "attention_decode",
+    "mla_prefill": "attention_prefill",
+}
 
 
 def _records(value: object) -> object:
@@ -46,6 +59,10 @@ def _records(value: object) -> object:
 
 COLUMNS = BeforeValidator(_records)
 """Marks a list of records that a file may write column by column."""
+
+
+STAND_INS = {"fp16": "bf16", "fp8_block": "fp8"}
+"""Formats whose kernels another's stand for, in files that do not tell the two apart."""
 
 
 class Knot(Frozen):
@@ -216,8 +233,7 @@ class Verdict(Frozen):
 
     def of(self, weights: Collection[str]) -> Verdict:
         """The verdict for a deployment that multiplies weights of these formats, and of no others."""
-        formats = {"bf16" if name == "fp16" else name for name in weights}
-        own = tuple(reason for name, reasons in self.by_weights.items() if name in formats for reason in reasons)
+        own = tuple(reason for name, reasons in self.by_weights.items() if name in weights for reason in reasons)
         return Verdict(stable=self.stable and not own, reasons=(*self.reasons, *own))
 
 
@@ -244,33 +260,31 @@ class Calibration(Frozen):
     def operator(self, operator: OperatorClass, weights: str) -> OperatorFit:
         """Constants of an operator class in a weight format.
 
-        Two names stand for the same kernels unless a file tells them apart: fp16 for bf16, an LM head for a GEMM.
+        Names stand for the same kernels unless a file tells them apart: those of `STAND_INS`, an LM head for a GEMM,
+        latent attention for the other.
 
         Raises
         ------
         OutsideDomain
             Neither this format nor `any` was measured for the class.
         """
-        if weights == "fp16" and not self._has(operator, weights):
-            weights = "bf16"
-        if operator == "lm_head" and not self._has(operator, weights):
-            operator = "gemm"
-        fallback = None
-        for fit in self.operators:
-            if fit.operator == operator and fit.weights == weights:
-                return fit
-            if fit.operator == operator and fit.weights == "any":
-                fallback = fit
-        if fallback is None:
-            known = sorted({fit.weights for fit in self.operators if fit.operator == operator})
-            raise OutsideDomain(
-                f"calibration {self.name!r} has no {operator} constants for weights {weights!r} "
-                f"(it has {known or 'none'}); serve in one of these formats or use another calibration"
-            )
-        return fallback
+        for one in (operator, _STAND_IN_OPERATORS.get(operator, operator)):
+            for name in (weights, STAND_INS.get(weights, weights)):
+                found = self._find(one, name) or self._find(one, "any")
+                if found is not None:
+                    return found
+        known = sorted({fit.weights for fit in self.operators if fit.operator == operator})
+        raise OutsideDomain(
+            f"calibration {self.name!r} has no {operator} constants for weights {weights!r} "
+            f"(it has {known or 'none'}); serve in one of these formats or use another calibration"
+        )
 
-    def _has(self, operator: OperatorClass, weights: str) -> bool:
-        return any(fit.operator == operator and fit.weights in (weights, "any") for fit in self.operators)
+    def verdict_on(self, weights: Collection[str]) -> Verdict:
+        """Whether the constants may be relied on for a model with weights of these formats."""
+        return self.verdict.of({self.operator("gemm", name).weights for name in weights})
+
+    def _find(self, operator: OperatorClass, weights: str) -> OperatorFit | None:
+        return next((fit for fit in self.operators if (fit.operator, fit.weights) == (operator, weights)), None)
 
     def collective(self, gpus: int) -> CollectiveFit:
         """All-reduce constants for a group of `gpus`."""

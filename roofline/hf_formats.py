@@ -2,8 +2,8 @@
 multiply.
 
 `WeightFormat.name` is what calibrations are looked up by: bf16 (fp16 as well: same bytes, same tensor-core
-rate), fp32, fp8, int8, int8_weights (multiplied in bf16), int4 (multiplied in bf16), mxfp4 (multiplied in
-bf16), nvfp4.
+rate), fp32, fp8, fp8_block (scaled by blocks: kernels of their own in some engines, those of fp8 in others), int8,
+int8_weights (multiplied in bf16), int4 (multiplied in bf16), mxfp4 (multiplied in bf16), nvfp4.
 """
 
 from roofline.errors import InvalidInput
@@ -16,6 +16,7 @@ BLOCK_SCALE_BITS = 32
 BF16 = WeightFormat(name="bf16", bits_per_weight=16, math="bf16")
 FP32 = WeightFormat(name="fp32", bits_per_weight=32, math="fp32")
 FP8 = WeightFormat(name="fp8", bits_per_weight=8, math="fp8")
+FP8_BLOCK = WeightFormat(name="fp8_block", bits_per_weight=8 + BLOCK_SCALE_BITS / 128**2, math="fp8")
 INT8 = WeightFormat(name="int8", bits_per_weight=8, math="int8")
 MXFP4 = WeightFormat(name="mxfp4", bits_per_weight=4 + 8 / 32, math="bf16", dequantised=True)
 """4-bit numbers with one 8-bit exponent per 32."""

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from re import match
 
+from roofline.calibration import STAND_INS
 from roofline.errors import InvalidInput, UnsupportedModel
 from roofline.hf_fields import Config, Fields, object_of
 from roofline.hf_formats import (
     BF16,
     BLOCK_SCALE_BITS,
     FP8,
+    FP8_BLOCK,
     FP32,
     INT8,
     KV_BITS,
@@ -104,7 +106,7 @@ def _chosen(fields: Fields, quantization: str | None, side_file: Config | None) 
             )
         return own
     fmt = override_format(quantization)
-    if own is not None and own.weights.name == fmt.name:
+    if own is not None and fmt.name in (own.weights.name, STAND_INS.get(own.weights.name)):
         return own
     if fmt in (BF16, FP32):
         return None
@@ -196,9 +198,9 @@ def _block_fp8(fields: Fields) -> Scheme:
     area = 1
     for side in block:
         area *= side
-    bits = 8 + BLOCK_SCALE_BITS / area if block else 8
+    weights = FP8_BLOCK.model_copy(update={"bits_per_weight": 8 + BLOCK_SCALE_BITS / area}) if block else FP8
     excluded = fields.texts("modules_to_not_convert") or fields.texts("ignored_layers")
-    return Scheme(FP8.model_copy(update={"bits_per_weight": bits}), excluded)
+    return Scheme(weights, excluded)
 
 
 def _mxfp4(fields: Fields) -> Scheme:

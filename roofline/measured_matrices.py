@@ -1,7 +1,8 @@
 """Measured times of matrix products, read between the measured shapes: the second source of a step's cost.
 
 Times are kept over a grid of (columns, inner) shapes, each for the rows that were measured and not falling with
-them. Between rows their logarithms are joined by lines; between shapes it is the ratio to the textbook roofline
+them. Between rows their logarithms are joined by lines over the rows as kernels run them, in whole tiles (`row_place`):
+nearly level inside a tile, a step where one more begins. Between shapes it is the ratio to the textbook roofline
 that is interpolated, in the logarithms of columns and inner, so that bytes and arithmetic carry over. Outside the
 grid the ratio of its edge holds.
 """
@@ -12,6 +13,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
+SMALL_TILE_ROWS, LARGE_TILE_ROWS = 16, 128
+"""Heights of the tiles of products of few rows and of many."""
+MANY_ROWS = 64
+INSIDE_TILE = 0.1
+"""Share of a line over the rows themselves: inside a tile bytes and stores still grow."""
+
+
+def row_place(rows: ArrayLike) -> FloatArray:
+    """Where a number of rows lies on the axis times are joined over: mostly the logarithm of its whole tiles."""
+    count = np.asarray(rows, float)
+    tile = np.where(count <= MANY_ROWS, SMALL_TILE_ROWS, LARGE_TILE_ROWS)
+    return (1.0 - INSIDE_TILE) * np.log(np.ceil(count / tile) * tile) + INSIDE_TILE * np.log(count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +64,7 @@ class MeasuredMatrices:
         for column, column_share in _neighbours(self.columns, columns):
             for depth, depth_share in _neighbours(self.inner, inner):
                 log_times = np.asarray(np.log(self.seconds[column, depth]), float)
-                curve_s = np.exp(np.asarray(np.interp(np.log(asked), np.log(self.rows), log_times), float))
+                curve_s = np.exp(np.asarray(np.interp(row_place(asked), row_place(self.rows), log_times), float))
                 curve_s = curve_s * np.maximum(asked / self.rows[-1], 1.0)
                 roof_s = self.roofline_s(asked, (float(self.inner[depth]), float(self.columns[column])))
                 ratio = ratio + column_share * depth_share * np.log(curve_s / roof_s)

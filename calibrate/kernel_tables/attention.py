@@ -48,6 +48,8 @@ class Launches:
     seconds: FloatArray
     held_out: NDArray[np.bool_]
     kernel: NDArray[np.str_]
+    other_s: FloatArray
+    """What was measured with the kernel and is priced apart."""
 
     def where(self, mask: NDArray[Any]) -> Launches:
         """Those where `mask` holds."""
@@ -60,7 +62,7 @@ class Launches:
     def predicted_s(self, fit: OperatorFit) -> FloatArray:
         """Seconds by the constants, as `roofline.attention` uses them."""
         joined = joined_s(self.cache_bytes / fit.bytes_per_s, self.flops / fit.flops_per_s, fit.p_norm)
-        return fit.overhead_s + fit.per_sequence_s * self.sequences * self.cached_heads + joined
+        return self.other_s + fit.overhead_s + fit.per_sequence_s * self.sequences * self.cached_heads + joined
 
 
 def launches(rows: Rows, dtype: str, bytes_per_element: float, *, prompt: bool) -> Launches:
@@ -85,6 +87,7 @@ def launches(rows: Rows, dtype: str, bytes_per_element: float, *, prompt: bool) 
         seconds=own["seconds"],
         held_out=held_out_mask(heads, cached, sequences, context),
         kernel=own["kernel_source"].astype(str),
+        other_s=np.zeros(len(own["seconds"])),
     )
     fewest = FEWEST_PROMPT_TOKENS if prompt else FEWEST_CONTEXT_TOKENS
     return found.where((context >= fewest) & (found.group <= LARGEST_GROUP))
@@ -106,7 +109,7 @@ def fit_prompts(table: Launches, peaks: Peaks, weights: str) -> OperatorFit:
 
     start = np.log([1e-5, 0.5, 2.0])
     bounds = (np.log([1e-6, 0.01, 1.0001]), np.log([1e-4, 1.0, 16.0]))
-    return fit(_solve(table.where(~table.held_out), fit, start, bounds))
+    return fit(solve(table.where(~table.held_out), fit, start, bounds))
 
 
 def fit_decoding(table: Launches, peaks: Peaks, *, weights: str, flops_per_s: float) -> OperatorFit:
@@ -129,7 +132,7 @@ def fit_decoding(table: Launches, peaks: Peaks, *, weights: str, flops_per_s: fl
 
     start = np.log([8e-6, 0.8, 2.0, 1e-8])
     bounds = (np.log([1e-6, 0.05, 1.0001, 1e-11]), np.log([1e-4, 1.0, 16.0, 1e-5]))
-    return fit(_solve(table.where(~table.held_out), fit, start, bounds))
+    return fit(solve(table.where(~table.held_out), fit, start, bounds))
 
 
 def residuals(table: Launches, fit: OperatorFit) -> list[Residual]:
@@ -147,9 +150,11 @@ def residuals(table: Launches, fit: OperatorFit) -> list[Residual]:
     return found
 
 
-def _solve(
+def solve(
     table: Launches, fit: Callable[[FloatArray], OperatorFit], start: FloatArray, bounds: tuple[FloatArray, FloatArray]
 ) -> FloatArray:
+    """Constants (logarithms) that fit the table best: small relative errors count squared, large ones linearly."""
+
     def errors(constants: FloatArray) -> FloatArray:
         return np.log(table.predicted_s(fit(constants)) / table.seconds)
 

@@ -27,6 +27,8 @@ COLD_IN_CACHES = 1.0
 CHECKED_IN_CACHES = 2.0
 """Weights of at least this many last-level caches are held against the fit."""
 ACTIVATION_BYTES = 2.0
+LAUNCH_BOUND_S = 4e-5
+"""No captured product of the smallest shapes takes that long; the slowest engine's takes 12 us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,18 @@ class Matrices:
         """Rows read from the cache: weights smaller than it, or faster than the memory can be."""
         faster = self.products.hbm_bytes / self.products.seconds > bytes_per_s
         return faster | (self.weight_bytes < COLD_IN_CACHES * cache_bytes)
+
+
+def launch_bound(rows: Rows) -> dict[str, float]:
+    """Formats whose shortest product takes so long that launching it was measured; their shortest time in seconds.
+
+    In a captured graph the smallest product takes a few microseconds; where a library is called one product at a time
+    from Python, the smallest takes as long as a large one.
+    """
+    shortest_s = {
+        str(dtype): float(rows["seconds"][rows["gemm_dtype"] == dtype].min()) for dtype in np.unique(rows["gemm_dtype"])
+    }
+    return {dtype: value for dtype, value in shortest_s.items() if value > LAUNCH_BOUND_S}
 
 
 def matrices(rows: Rows, dtype: str, fmt: TableFormat) -> Matrices:

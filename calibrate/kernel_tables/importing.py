@@ -11,7 +11,8 @@ from calibrate.kernel_tables.attention import residuals as attention_residuals
 from calibrate.kernel_tables.bands import Peaks
 from calibrate.kernel_tables.collective import fit_all_reduce
 from calibrate.kernel_tables.experts import expert_launches, fit_experts
-from calibrate.kernel_tables.gemm import fit_matrices, matrices
+from calibrate.kernel_tables.gemm import fit_matrices, launch_bound, matrices
+from calibrate.kernel_tables.latent import LatentTable, fit_latent, latent_launches, latent_residuals
 from calibrate.kernel_tables.package import Package, TableFile
 from calibrate.kernel_tables.reading import Rows, read_rows, sha256
 from calibrate.kernel_tables.recurrent import fit_recurrence
@@ -23,7 +24,17 @@ from calibrate.kernel_tables.systems import (
     TableFormat,
     TableSystem,
 )
-from roofline.calibration import Calibration, CollectiveFit, Domain, Machine, OperatorFit, Residual, Verdict
+from roofline.calibration import (
+    STAND_INS,
+    Calibration,
+    CollectiveFit,
+    Domain,
+    Machine,
+    OperatorClass,
+    OperatorFit,
+    Residual,
+    Verdict,
+)
 from roofline.catalog import engine as engine_profile
 from roofline.catalog import gpu as catalogue_gpu
 from roofline.efficiency import catalogue_calibration
@@ -38,6 +49,8 @@ PACKAGE_SOURCE = Source(
 )
 ACCEPTED_GEMM = (0.08, 0.25)
 """Median and 90th percentile a dense fit may miss on shapes left out before the verdict says so."""
+FEWEST_LAUNCHES = 50
+"""Of attention over one cache format, for constants."""
 DOMAIN = Domain(tokens=(1, 16384), batch=(1, 2048), context_tokens=(0, 131072))
 
 
@@ -47,6 +60,7 @@ class _Findings:
     collectives: list[CollectiveFit] = field(default_factory=list)
     residuals: list[Residual] = field(default_factory=list)
     files: list[TableFile] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def add(self, fits: list[OperatorFit], residuals: list[Residual]) -> None:
         self.operators += fits
@@ -69,9 +83,18 @@ def import_tables(package: Package, system: str, engine: str) -> Calibration:
     found = _Findings()
     _add_matrices(found, package, own, gpu, engine)
     _add_attention(found, package, own, gpu, engine)
+    _add_latent(found, package, own, gpu, engine)
     _add_experts(found, package, own, gpu, engine)
     _add_others(found, package, own, gpu, engine)
     return _calibration(found, own, gpu, engine)
+
+
+_KINDS = {
+    "context_attention": "attention",
+    "generation_attention": "attention",
+    **dict.fromkeys(("context_mla", "generation_mla", "mla_context_module", "mla_generation_module"), "mla"),
+}
+"""Tables that have the columns of another kind."""
 
 
 def _read(found: _Findings, package: Package, system: TableSystem, engine: str, name: str) -> Rows | None:
@@ -79,9 +102,8 @@ def _read(found: _Findings, package: Package, system: TableSystem, engine: str, 
     if table is None:
         return None
     found.files.append(table)
-    kinds = {"context_attention": "attention", "generation_attention": "attention"}
     kind = name.split("/")[1]
-    return read_rows(table, kinds.get(kind, kind))
+    return read_rows(table, _KINDS.get(kind, kind))
 
 
 def _peaks(gpu: Gpu, system: TableSystem, fmt: TableFormat) -> Peaks | None:
@@ -98,7 +120,13 @@ def _cache_bytes(gpu: Gpu) -> float:
 def _add_matrices(found: _Findings, package: Package, system: TableSystem, gpu: Gpu, engine: str) -> None:
     rows = _read(found, package, system, engine, "gemm/gemm")
     assert rows is not None, "an engine is one that has this table"
-    for dtype in sorted(set(rows["gemm_dtype"].tolist()) & set(MATRIX_FORMATS)):
+    launched = launch_bound(rows)
+    found.notes += [
+        f"{dtype} products were launched one by one when measured: {shortest_s * 1e6:.0f} us at least, which is host "
+        f"time; constants of {STAND_INS.get(MATRIX_FORMATS[dtype].weights, 'the catalogue')} stand in"
+        for dtype, shortest_s in launched.items()
+    ]
+    for dtype in sorted(set(rows["gemm_dtype"].tolist()) & set(MATRIX_FORMATS) - set(launched)):
         fmt = MATRIX_FORMATS[dtype]
         peaks = _peaks(gpu, system, fmt)
         if peaks is not None:
@@ -117,11 +145,34 @@ def _add_attention(found: _Findings, package: Package, system: TableSystem, gpu:
     for dtype, (weights, bytes_per_element) in CACHE_FORMATS.items():
         filled = launches(prompts, dtype, bytes_per_element, prompt=True)
         decoded = launches(steps, dtype, bytes_per_element, prompt=False).cold(_cache_bytes(gpu))
-        if len(filled.seconds) < 50 or len(decoded.seconds) < 50:
+        if min(len(filled.seconds), len(decoded.seconds)) < FEWEST_LAUNCHES:
             continue
         prefill = fit_prompts(filled, peaks, weights)
         decode = fit_decoding(decoded, peaks, weights=weights, flops_per_s=prefill.flops_per_s)
         found.add([decode, prefill], attention_residuals(decoded, decode) + attention_residuals(filled, prefill))
+
+
+def _add_latent(found: _Findings, package: Package, system: TableSystem, gpu: Gpu, engine: str) -> None:
+    """By kernel where an engine was measured so, else by the whole part of the layer."""
+    peaks = _peaks(gpu, system, MATRIX_FORMATS["bfloat16"])
+    kinds: tuple[tuple[OperatorClass, str, str], ...] = (
+        ("mla_decode", "mla/generation_mla", "mla/mla_generation_module"),
+        ("mla_prefill", "mla/context_mla", "mla/mla_context_module"),
+    )
+    for operator, kernel, whole in kinds:
+        rows, matrices_fit = _read(found, package, system, engine, kernel), None
+        if rows is None:
+            rows = _read(found, package, system, engine, whole)
+            matrices_fit = next(fit for fit in found.operators if (fit.operator, fit.weights) == ("gemm", "bf16"))
+        if rows is None or peaks is None:
+            continue
+        for dtype, (weights, bytes_per_element) in CACHE_FORMATS.items():
+            prompt = operator == "mla_prefill"
+            table = latent_launches(LatentTable(rows, matrices_fit), dtype, bytes_per_element, prompt=prompt)
+            table = table if prompt else table.cold(_cache_bytes(gpu))
+            if len(table.seconds) >= FEWEST_LAUNCHES:
+                fit = fit_latent(table, peaks, operator=operator, weights=weights)
+                found.add([fit], latent_residuals(table, fit))
 
 
 def _add_experts(found: _Findings, package: Package, system: TableSystem, gpu: Gpu, engine: str) -> None:
@@ -190,6 +241,7 @@ def _notes(found: _Findings, filled: list[OperatorFit], reduced: list[Collective
     formats = sorted({f"{fit.weights} {fit.operator}" for fit in filled if fit.operator != "elementwise"})
     notes = [f"inputs: {file.label}, sha256 {sha256(file)}" for file in found.files]
     notes.append("host and sampler: roofline/catalog/engines.toml; elementwise kernels: roofline/catalog/kernels.toml")
+    notes += found.notes
     if formats:
         notes.append(f"catalogue efficiencies, in no table: {', '.join(formats)}")
     if reduced:

@@ -23,6 +23,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *_ALWAYS, "batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "beam_width", "attn_dtype",
         "kv_cache_dtype", "step",
     ),
+    "mla": (
+        *_ALWAYS, "mla_dtype", "kv_cache_dtype", "num_heads", "batch_size", "isl", "tp_size", "step",
+    ),
     "moe": (
         *_ALWAYS, "moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size",
         "moe_ep_size", "distribution",
@@ -35,6 +38,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 OPTIONAL = {
     "attention": ("window_size", "power", "power_limit"),
+    "mla": ("model", "architecture", "gemm_type"),
     "moe": ("power", "power_limit"),
     "custom_allreduce": ("backend", "implementation"),
 }

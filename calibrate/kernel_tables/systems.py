@@ -87,11 +87,12 @@ ROW_TILES = {
     "vllm_flash_attn_fa3": (128, True),
     "fa3": (128, True),
 }
-# Dense fp8 scaled by blocks switches between three libraries shape by shape: constants miss it by 10 to 27 % in the
-# median, so weights of that format are priced by the constants of fp8 scaled by tensors.
+BLOCK_SCALE_BYTES = 4 / 128**2
+"""One 32-bit scale per 128 x 128 weights."""
 MATRIX_FORMATS = {
     "bfloat16": TableFormat("bf16", 2.0, "bf16"),
     "fp8": TableFormat("fp8", 1.0, "fp8"),
+    "fp8_block": TableFormat("fp8_block", 1.0 + BLOCK_SCALE_BYTES, "fp8"),
     "nvfp4": TableFormat("nvfp4", 0.5625, "fp4"),
     "sq": TableFormat("int8", 1.0, "int8"),
     "int8_wo": TableFormat("int8_weights", 1.0, "bf16"),
@@ -100,7 +101,7 @@ MATRIX_FORMATS = {
 EXPERT_FORMATS = {
     "bfloat16": TableFormat("bf16", 2.0, "bf16"),
     # Mixture-of-experts checkpoints in fp8 are scaled by blocks almost without exception.
-    "fp8_block": TableFormat("fp8", 1.0 + 4 / 128**2, "fp8"),
+    "fp8_block": TableFormat("fp8", 1.0 + BLOCK_SCALE_BYTES, "fp8"),
     "nvfp4": TableFormat("nvfp4", 0.5625, "fp4"),
     "int4_wo": TableFormat("int4", 0.53125, "bf16"),
     "w4a16_mxfp4": TableFormat("mxfp4", 0.53125, "bf16"),

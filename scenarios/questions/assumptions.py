@@ -70,7 +70,7 @@ def _calibration_text(service: Service) -> str:
             "constants, not measured on your machine (measure it with `specdec calibrate`)"
         )
     models = [model for model in (service.target, service.draft) if model is not None]
-    verdict = calibration.verdict.of({name for model in models for name in weight_formats(model)})
+    verdict = calibration.verdict_on({name for model in models for name in weight_formats(model)})
     state = "" if verdict.stable else f", NOT STABLE: {'; '.join(verdict.reasons)}"
     elsewhere = calibration.machine.host not in ("", host_id())
     origin = ", made on another machine" if elsewhere else ""

@@ -38,11 +38,18 @@ def test_columns_of_two_lengths_are_refused(tmp_path):
 def test_constants_of_a_format_nobody_serves_do_not_make_a_verdict_unstable():
     verdict = Verdict(stable=True, by_weights={"fp8": ("missed",), "bf16": ("off",)})
     assert verdict.of({"nvfp4"}).stable
-    assert verdict.of({"fp16"}).reasons == ("off",)
+    assert verdict.of({"bf16"}).reasons == ("off",)
     assert not verdict.of({"fp8", "nvfp4"}).stable
     assert not Verdict(stable=False, reasons=("drifted",)).of(set()).stable
 
 
+def test_a_verdict_on_a_format_is_the_one_on_the_constants_that_stand_in_for_it():
+    textbook = textbook_calibration(gpu("H100-SXM"))
+    missed = textbook.model_copy(update={"verdict": Verdict(stable=True, by_weights={"fp8": ("missed",)})})
+    assert not missed.verdict_on({"bf16", "fp8_block"}).stable
+    assert missed.verdict_on({"bf16", "fp16"}).stable
+
+
 def test_a_dense_model_serves_no_format_of_experts():
     assert weight_formats(load_model("meta-llama/Llama-3.1-8B-Instruct")) == {"bf16"}
-    assert "fp8" in weight_formats(load_model("deepseek-ai/DeepSeek-V3"))
+    assert "fp8_block" in weight_formats(load_model("deepseek-ai/DeepSeek-V3"))

@@ -20,7 +20,7 @@ def _precision(section: dict[str, object], **options: str):
         ({"quant_method": "awq", "bits": 4, "group_size": 128}, "int4", 4 + 20 / 128, True),
         ({"w_bit": 4, "q_group_size": 64, "zero_point": True}, "int4", 4 + 20 / 64, True),
         ({"quant_method": "gptq", "bits": 8, "group_size": -1, "desc_act": False}, "int8_weights", 8, True),
-        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8", 8 + 32 / 128**2, False),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8_block", 8 + 32 / 128**2, False),
         ({"quant_method": "fp8", "activation_scheme": "static"}, "fp8", 8, False),
         ({"quant_method": "mxfp4"}, "mxfp4", 4.25, True),
         ({"quant_algo": "NVFP4", "group_size": 16}, "nvfp4", 4.5, False),

@@ -51,6 +51,15 @@ def test_rows_between_two_measured_ones_lie_between_their_times():
     assert np.all(np.diff(between) >= 0)
 
 
+def test_rows_of_one_tile_cost_nearly_the_same_and_one_more_row_than_a_tile_costs_the_step():
+    rising = measured(
+        rows=np.array([64.0, 128.0, 256.0]), seconds=np.tile([1.0, 2.0, 4.0], (len(SIDES), len(SIDES), 1))
+    )
+    inside = rising.product_s(np.array([129.0, 256.0]), (32.0, 64.0))
+    assert inside[0] == pytest.approx(inside[1], rel=0.1)
+    assert inside[0] > 1.8 * rising.product_s(128.0, (32.0, 64.0))
+
+
 def test_a_shape_between_measured_ones_costs_about_what_its_bytes_and_flops_say():
     grid = measured()
     assert grid.product_s(512.0, (40.0, 64.0)) == pytest.approx(
