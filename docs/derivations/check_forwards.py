@@ -21,6 +21,7 @@ from roofline.calibration import load_calibration
 from roofline.catalog import gpu
 from roofline.cost import trunk_s
 from roofline.hf_config import load_model
+from roofline.measured_matrices import row_place
 from roofline.operators import Shard, logits_operators
 from roofline.tables_cost import measured_logits_s, measured_trunk_s
 
@@ -39,12 +40,12 @@ def left_out_errors(package: Package, system: str) -> np.ndarray:
     errors: list[float] = []
     for shape in np.unique(np.stack([products.columns, products.inner]), axis=1).T:
         own = products.where((products.columns == shape[0]) & (products.inner == shape[1]))
-        log_rows, seconds = np.log(own.rows), own.seconds
-        for index in range(1, len(log_rows) - 1):
+        place, seconds = row_place(own.rows), own.seconds
+        for index in range(1, len(place) - 1):
             if own.rows[index] <= MOST_ROWS:
-                others = np.arange(len(log_rows)) != index
+                others = np.arange(len(place)) != index
                 curve = not_falling(seconds[others])
-                read_s = np.exp(np.interp(log_rows[index], log_rows[others], np.log(curve)))
+                read_s = np.exp(np.interp(place[index], place[others], np.log(curve)))
                 errors.append(abs(read_s / seconds[index] - 1.0))
     return np.array(errors)
 
