@@ -75,6 +75,7 @@ def measured(setup: Setup, *, simulated: bool = True) -> Measured:
         speedup = steady if setup.measure == "decode" else _with_prefill(setup, service, batch, plain_s, cost_on)
     else:
         speedup = _simulated(setup, service)
+    table = service.off.costs
     terms = Terms(
         plain_s=plain_s,
         verify=cost_on.verify_s / plain_s,
@@ -82,6 +83,7 @@ def measured(setup: Setup, *, simulated: bool = True) -> Measured:
         host=cost_on.host_s / plain_s,
         acceptance_length=setup.length,
         queue=speedup / steady,
+        plain_host=(table.step_host_s + table.host_per_sequence_s * batch) / plain_s,
     )
     return Measured(speedup, terms, service.deployment.calibration.label)
 

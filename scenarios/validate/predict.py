@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,29 +17,22 @@ LOW, HIGH = 0.1, 0.9
 
 
 def predictions_of(
-    rows: Sequence[Row], *, workers: int = 1, progress: Callable[[int, int], None] | None = None
-) -> tuple[Prediction, ...]:
-    """A prediction, or the reason for none, for every row in order; the same for any number of workers."""
+    rows: Sequence[Row], *, spread: Callable[..., Iterable[dict[int, Prediction]]] = map,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Prediction, ...]:  # fmt: skip
+    """A prediction, or the reason for none, for every row in order. `spread` maps over processes; the result is the same
+    for any number of them.
+    """
     found: dict[int, Prediction] = {}
     groups: dict[str, list[tuple[int, Row]]] = {}
     for index, row in enumerate(rows):
         key = "|".join((row.hardware, row.engine, row.target_model, row.target_dtype, row.method, row.draft_model))
         groups.setdefault(f"{key}|{row.k}|{row.tensor_parallel}|{row.gpus}", []).append((index, row))
-    todo = sorted(groups.values(), key=lambda group: -len(group))
-    if workers < 2:
-        results = map(_group, todo)
-        _collect(results, found, len(rows), progress)
-    else:
-        with ProcessPoolExecutor(workers) as pool:
-            _collect(pool.map(_group, todo, chunksize=1), found, len(rows), progress)
-    return tuple(found[index] for index in range(len(rows)))
-
-
-def _collect(results: object, found: dict[int, Prediction], total: int, progress: object) -> None:
-    for group in results:  # type: ignore[attr-defined]
+    for group in spread(_group, sorted(groups.values(), key=lambda group: -len(group))):
         found.update(group)
-        if callable(progress):
-            progress(len(found), total)
+        if progress is not None:
+            progress(len(found), len(rows))
+    return tuple(found[index] for index in range(len(rows)))
 
 
 def _group(rows: list[tuple[int, Row]]) -> dict[int, Prediction]:

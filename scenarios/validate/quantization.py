@@ -178,7 +178,9 @@ def _row(cells: dict[str, str]) -> Row:
 
 def _quantised_gain(row: Row) -> float:
     """Plain decoding with the row's weights over 16-bit weights, by the step or, at a rate, by mean latency."""
-    plain = replace(row, method="ngram", k="1", tree_or_chain="", draft_model="", acceptance_alpha=None)
+    plain = replace(
+        row, method="ngram", k="1", tree_or_chain="", draft_model="", acceptance_alpha=None, acceptance_length=1.0
+    )
     slow, quick = (_plain_s(replace(plain, target_dtype=weights)) for weights in ("bf16", row.target_dtype))
     return slow / quick
 

@@ -1,7 +1,7 @@
 """Published measurements as read from CSV files, and what is predicted beside each.
 
-Any CSV with the columns of `scenarios/data/validation/speedups.csv` is read. A column that is missing, a cell that is no
-number: the file, the row and the column are kept as a `Problem` and everything else still runs.
+Any CSV with the columns of `scenarios/data/validation/speedups.csv` is read. A column that is missing, a cell that is
+no number: the file, the row and the column are kept as a `Problem` and everything else still runs.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Row:
 class Terms:
     """A round at the row's batch, in plain steps: R = verify + draft + host; what else the speed-up depends on.
 
-    `plain_s` is the plain step. `queue` is what prefill, waiting and draining of the loop take from S beyond AL / R:
+    `plain_s` is the plain step, `plain_host` the host's share of it. `queue` is what prefill, waiting and draining of the loop take from S beyond AL / R:
     the simulated S over AL / R.
     """
 
@@ -124,6 +124,7 @@ class Terms:
     host: float
     acceptance_length: float
     queue: float
+    plain_host: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

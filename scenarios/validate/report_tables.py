@@ -1,0 +1,109 @@
+"""The parts of the page that are not about speed-ups of rows: cases, cost curves, acceptance shapes, quantisation."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from scenarios.validate.cases import CaseResult
+from scenarios.validate.cost_curves import CurvePoint
+from scenarios.validate.per_position import ShapeErrors
+from scenarios.validate.quantization import QuantPoint
+
+
+def case_lines(cases: Sequence[CaseResult]) -> Iterator[str]:
+    """Public cases: direction and band by grade, then every case."""
+    if not cases:
+        return
+    yield "## Public cases"
+    yield ""
+    for grade in sorted({one.grade for one in cases}):
+        done = [one for one in cases if one.grade == grade and one.computed]
+        told = [one.direction_right for one in done if one.direction_right is not None]
+        bands = [one.in_band for one in done if one.in_band is not None]
+        yield (
+            f"- grade {grade}: {len(done)} of {sum(one.grade == grade for one in cases)} computed; direction right in "
+            f"{sum(told)} of {len(told)}, inside the band in {sum(bands)} of {len(bands)}"
+        )
+    yield ""
+    yield "| case | grade | direction | band | checks (predicted in low..high) |"
+    yield "|---|---|---|---|---|"
+    for one in cases:
+        yield f"| {one.case} | {one.grade} | {_word(one.direction_right)} | {_word(one.in_band)} | {_checks(one)} |"
+    yield ""
+
+
+def _word(right: bool | None) -> str:
+    return "-" if right is None else "right" if right else "wrong"
+
+
+def _checks(case: CaseResult) -> str:
+    if not case.computed:
+        return "; ".join(case.reasons).replace("|", "/")
+    shown: list[str] = []
+    for one in case.checks:
+        if one.status != "computed":
+            continue
+        low, high = ("" if value is None else f"{value:g}" for value in (one.check.low, one.check.high))
+        band = f" in {low}..{high}" if low or high else ""
+        shown.append(f"{one.check.metric} {one.predicted:.3g}{band}")
+    return "; ".join(shown)
+
+
+def curve_lines(points: Sequence[CurvePoint]) -> Iterator[str]:
+    """Pass and round times nothing was fitted to."""
+    done = [one for one in points if one.status == "computed"]
+    if not done:
+        return
+    yield "## Cost curves"
+    yield ""
+    yield f"{len(done)} of {len(points)} published points are computed; nothing was fitted to them."
+    yield ""
+    yield "| curve | points | median | bias |"
+    yield "|---|---|---|---|"
+    groups: dict[str, list[float]] = defaultdict(list)
+    for one in done:
+        groups[f"{one.source}: {one.curve}, {one.quantity}"].append(one.error)
+    for name, errors in groups.items():
+        yield f"| {name} | {len(errors)} | {100 * np.median(np.abs(errors)):.1f} % | {100 * np.median(errors):+.1f} % |"
+    yield ""
+
+
+def shape_lines(shapes: Sequence[ShapeErrors]) -> Iterator[str]:
+    """Acceptance lengths at other K."""
+    if not shapes:
+        return
+    yield "## Acceptance at other K"
+    yield ""
+    yield "AL at K drafts from a shape fitted at another K:"
+    yield ""
+    yield "| points | shape | points | series | sources | median | p90 | bias |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for one in shapes:
+        yield (
+            f"| {one.group} | {one.shape} | {one.points} | {one.series} | {one.sources} | "
+            f"{100 * one.median_abs_error:.1f} % | {100 * one.p90_abs_error:.1f} % | {100 * one.bias:+.1f} % |"
+        )
+    yield ""
+
+
+def quantization_lines(points: Sequence[QuantPoint]) -> Iterator[str]:
+    """Gains of quantisation, of speculation on top, and of both."""
+    done = [one for one in points if one.status == "computed" and math.isfinite(one.error)]
+    if not done:
+        return
+    yield "## Quantisation"
+    yield ""
+    yield "| gain | points | sources | median | p90 | bias |"
+    yield "|---|---|---|---|---|---|"
+    for gain in sorted({one.gain for one in done}):
+        errors = [one.error for one in done if one.gain == gain]
+        sources = len({one.source for one in done if one.gain == gain})
+        yield (
+            f"| {gain} | {len(errors)} | {sources} | {100 * np.median(np.abs(errors)):.1f} % | "
+            f"{100 * np.quantile(np.abs(errors), 0.9):.1f} % | {100 * np.median(errors):+.1f} % |"
+        )
+    yield ""
