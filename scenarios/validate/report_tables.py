@@ -23,16 +23,18 @@ def case_lines(cases: Sequence[CaseResult]) -> Iterator[str]:
     for grade in sorted({one.grade for one in cases}):
         done = [one for one in cases if one.grade == grade and one.computed]
         told = [one.direction_right for one in done if one.direction_right is not None]
-        bands = [one.in_band for one in done if one.in_band is not None]
+        bands = [one.in_band for case in done for one in case.checks if one.in_band is not None]
         yield (
             f"- grade {grade}: {len(done)} of {sum(one.grade == grade for one in cases)} computed; direction right in "
-            f"{sum(told)} of {len(told)}, inside the band in {sum(bands)} of {len(bands)}"
+            f"{sum(told)} of {len(told)} cases, inside {sum(bands)} of {len(bands)} bands"
         )
     yield ""
     yield "| case | grade | direction | band | checks (predicted in low..high) |"
     yield "|---|---|---|---|---|"
     for one in cases:
         yield f"| {one.case} | {one.grade} | {_word(one.direction_right)} | {_word(one.in_band)} | {_checks(one)} |"
+    yield ""
+    yield "Every case with the run it was seen in, its band and what had to be assumed: `checks.csv`."
     yield ""
 
 
@@ -70,6 +72,20 @@ def curve_lines(points: Sequence[CurvePoint]) -> Iterator[str]:
     for name, errors in groups.items():
         yield f"| {name} | {len(errors)} | {100 * np.median(np.abs(errors)):.1f} % | {100 * np.median(errors):+.1f} % |"
     yield ""
+    yield from _not_computed([(one.x, one.reason) for one in points])
+
+
+def _not_computed(named: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Reasons with what they hold for, the same reason once."""
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for name, reason in named:
+        if reason and name not in by_reason[reason]:
+            by_reason[reason].append(name)
+    if by_reason:
+        yield "Not computed:"
+        yield ""
+        yield from (f"- {reason}: {', '.join(names)}" for reason, names in by_reason.items())
+        yield ""
 
 
 def shape_lines(shapes: Sequence[ShapeErrors]) -> Iterator[str]:
@@ -78,7 +94,10 @@ def shape_lines(shapes: Sequence[ShapeErrors]) -> Iterator[str]:
         return
     yield "## Acceptance at other K"
     yield ""
-    yield "AL at K drafts from a shape fitted at another K:"
+    yield "AL at K drafts from a shape fitted at another K: within one run, from its acceptance by position (`per"
+    yield "position` is then exact at smaller K), and between runs of one drafter. Beyond the K it was fitted at, `per"
+    yield "position` holds its last conditional share; `Beta mixture` lets requests differ, with mean p_1 and the width"
+    yield "the AL needs."
     yield ""
     yield "| points | shape | points | series | sources | median | p90 | bias |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -107,3 +126,4 @@ def quantization_lines(points: Sequence[QuantPoint]) -> Iterator[str]:
             f"{100 * np.quantile(np.abs(errors), 0.9):.1f} % | {100 * np.median(errors):+.1f} % |"
         )
     yield ""
+    yield from _not_computed([(one.id, one.reason) for one in points])

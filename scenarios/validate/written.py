@@ -14,6 +14,7 @@ from scenarios.files import folder_written_at_once
 from scenarios.validate.ablation import ABLATIONS
 from scenarios.validate.errors import Family, computed
 from scenarios.validate.like_this import result_json
+from scenarios.validate.listed import case_entry, curve_entry, gain_entry, shape_entry
 from scenarios.validate.report import report_text
 from scenarios.validate.rows import Prediction
 from scenarios.validate.run import Validation
@@ -59,11 +60,10 @@ def json_text(validation: Validation, *, version: str) -> str:
         "ablations": {name: [_family(one) for one in rows] for name, rows in validation.ablations.items()},
         "ablation_names": list(ABLATIONS),
         "sweeps": [asdict(sweep) for sweep in validation.sweeps],
-        "cases": [
-            {"case": one.case, "grade": one.grade, "direction_right": one.direction_right, "in_band": one.in_band}
-            for one in validation.cases
-        ],
-        "shapes": [asdict(one) for one in validation.shapes],
+        "cases": [case_entry(one) for one in validation.cases],
+        "cost_curves": [curve_entry(one) for one in validation.curves],
+        "per_position": [shape_entry(one) for one in validation.shapes],
+        "quantization": [gain_entry(one) for one in validation.quantization],
         "worst": [
             {"id": one.prediction.row.id, "error": one.prediction.error, "term": one.term, "factors": one.factors}
             for one in validation.worst
