@@ -8,7 +8,13 @@ from collections.abc import Iterator, Sequence
 
 from scenarios.validate.errors import CLASSES, Family, computed
 from scenarios.validate.explain import TERMS
-from scenarios.validate.report_tables import case_lines, curve_lines, quantization_lines, shape_lines
+from scenarios.validate.report_tables import (
+    case_ablation_lines,
+    case_lines,
+    curve_lines,
+    quantization_lines,
+    shape_lines,
+)
 from scenarios.validate.run import Validation
 from scenarios.validate.texts import HEAD, KNOWN_FAULTS, READ
 
@@ -23,7 +29,8 @@ def report_text(validation: Validation) -> str:
     """The page. Every figure on it is computed; same rows, same page."""
     parts = [HEAD, *_overview(validation), READ, *_families(validation), *_ablation_part(validation)]
     parts += [*_sweeps(validation), *_intervals(validation), *_worst(validation)]
-    parts += [*case_lines(validation.cases), *curve_lines(validation.curves), *shape_lines(validation.shapes)]
+    parts += [*case_lines(validation.cases), *case_ablation_lines(validation.case_ablations)]
+    parts += [*curve_lines(validation.curves), *shape_lines(validation.shapes)]
     parts += [*quantization_lines(validation.quantization), KNOWN_FAULTS, *_not_computed(validation)]
     return "\n".join(parts) + "\n"
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from scenarios.validate.case_ablations import Ablation
 from scenarios.validate.cases import CaseResult
 from scenarios.validate.cost_curves import CurvePoint
 from scenarios.validate.per_position import ShapeErrors
@@ -35,6 +36,23 @@ def case_lines(cases: Sequence[CaseResult]) -> Iterator[str]:
         yield f"| {one.case} | {one.grade} | {_word(one.direction_right)} | {_word(one.in_band)} | {_checks(one)} |"
     yield ""
     yield "Every case with the run it was seen in, its band and what had to be assumed: `checks.csv`."
+    yield ""
+
+
+def case_ablation_lines(ablations: Sequence[Ablation]) -> Iterator[str]:
+    """Bands that do not hold, with the term that would have to be different."""
+    if not ablations:
+        return
+    yield "Bands that do not hold, with one term changed:"
+    yield ""
+    yield "| case | term | change | predicted, then changed, in low..high |"
+    yield "|---|---|---|---|"
+    for one in ablations:
+        shown = [
+            f"{old.check.arm} {old.predicted:.3g}, {new.predicted:.3g} in {old.check.low:g}..{old.check.high:g}"
+            for old, new in zip(one.before, one.after, strict=True)
+        ]
+        yield f"| {one.change.case} | {one.change.term} | {one.change.text} | {'; '.join(shown)} |"
     yield ""
 
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from roofline.errors import InvalidInput
 from scenarios.validate.ablation import ablations
 from scenarios.validate.baselines import Baselines, baselines_by_class, with_model_error
+from scenarios.validate.case_ablations import CHANGES, Ablation, ablation_of
 from scenarios.validate.cases import CaseResult, judge_cases, run_check
 from scenarios.validate.checks import COMBINED, read_checks
 from scenarios.validate.cost_curves import CurvePoint, curve_points
@@ -31,7 +33,7 @@ SHIPPED_DATA = (DATA_FOLDER / "speedups.csv",)
 class Validation:
     """Everything that is predicted beside everything that was measured.
 
-    `cases`, `curves`, `shapes` and `quantization` are empty where files of the user are validated.
+    `cases`, their ablations, `curves`, `shapes` and `quantization` are empty where files of the user are validated.
     """
 
     predictions: tuple[Prediction, ...]
@@ -42,6 +44,7 @@ class Validation:
     sweeps: tuple[Sweep, ...]
     worst: tuple[Explanation, ...]
     cases: tuple[CaseResult, ...] = ()
+    case_ablations: tuple[Ablation, ...] = ()
     curves: tuple[CurvePoint, ...] = ()
     shapes: tuple[ShapeErrors, ...] = ()
     quantization: tuple[QuantPoint, ...] = ()
@@ -92,6 +95,7 @@ def _other_tables(spread: Callable[..., Any]) -> dict[str, Any]:
     results = {one.name: result for one, result in zip(single, spread(run_check, single), strict=True)}
     return {
         "cases": judge_cases(checks, results),
+        "case_ablations": tuple(spread(partial(ablation_of, checks), CHANGES)),
         "curves": curve_points()[0],
         "shapes": errors_by_shape(shape_points()),
         "quantization": quant_points()[0],
