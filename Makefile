@@ -3,6 +3,7 @@
 # make test       the tests; `make test EXTRAS=dev` leaves torch out, the calibrator's engine tests are then skipped
 # make test-slow  the tests that take more than a few seconds
 # make bench      speed, as name=value lines (docs/benchmarks.md)
+# make golden     rewrites the golden data of the figures and prints what changed
 # make lint       ruff and pyright
 # make check-provenance  rebuilds the shipped calibrations from kernel tables (fetches their package) and compares bytes;
 #                        COST_CURVES=… SPEEDUPS=… also derives the engines' host constants
@@ -21,7 +22,7 @@ comma := ,
 DEV_STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
 .DELETE_ON_ERROR:
-.PHONY: setup demo test test-slow bench lint check-provenance clean
+.PHONY: setup demo test test-slow bench golden lint check-provenance clean
 
 setup: $(DEV_STAMP)
 
@@ -49,6 +50,9 @@ test-slow: $(DEV_STAMP)
 
 bench: $(DEV_STAMP)
 	@$(BIN)/python -m tests.benchmarks
+
+golden: $(DEV_STAMP)
+	$(BIN)/python -m tests.scenarios.figures.golden
 
 lint: $(DEV_STAMP)
 	$(BIN)/ruff format --check .
