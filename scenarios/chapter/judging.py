@@ -119,10 +119,10 @@ def judge(claim: Claim) -> Verdict:
 
 def judge_all(verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict on a row; claims that cannot be judged yet do not count, unless there is no other."""
-    known = {verdict for verdict in verdicts if verdict != "not yet"}
+    known: list[Verdict] = [verdict for verdict in verdicts if verdict != "not yet"]
     if not known:
         return "not yet"
-    return known.pop() if len(known) == 1 else "in part"
+    return known[0] if len(set(known)) == 1 else "in part"
 
 
 def weakest(*labels: Label) -> Label:

@@ -41,8 +41,7 @@ def entropy(seed: int) -> Row:
             Claim("entropy measured on a real model sets its acceptance", missing="logits of a real model"),
         ),
         note="Model drafters (draft models, EAGLE, MTP). N-gram lookup is the family for which the chapter's figures "
-        "for "
-        "chat come true. Published alpha has 1 to 117 rows a task; JSON has one.",
+        "for chat come true. Published alpha has 1 to 117 rows a task; JSON has one.",
     )
 
 

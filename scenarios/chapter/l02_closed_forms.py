@@ -34,8 +34,7 @@ def closed_forms(seed: int) -> Row:
         command=f"specdec decide {DENSE} --alpha 0.8 --draft-tokens 4 --explain",
         claims=(*_formulas(seed), _best_drafts(seed), _largest_speedup(seed)),
         note="The textbook takes a verification for a plain step. That is off by a third at batch 1 and useless at "
-        "batch "
-        f"{_BUSY_BATCH}; S = AL / R with a computed R is not.",
+        f"batch {_BUSY_BATCH}; S = AL / R with a computed R is not.",
     )
 
 
@@ -82,7 +81,7 @@ def _best_drafts(seed: int) -> Claim:
     """The issue that published AL and time per token for K = 2 to 7 on an 8B model with an EAGLE-3 head."""
     made = service(DENSE, seed)
     first, last = published("eagle3_al_at_2"), published("eagle3_al_at_7")
-    alpha = float(np.mean([alpha_from_length(first.value, 2), alpha_from_length(last.value, 7)]))
+    alpha = float(alpha_from_length(first.value, 2) + alpha_from_length(last.value, 7)) / 2
     drafts = np.arange(9)
     ratios = [round_at(speculating_arm(made), 1, draft_tokens=int(k)).ratio for k in drafts]
     best = best_draft_tokens(expected_tokens(alpha, drafts), ratios)

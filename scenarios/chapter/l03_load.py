@@ -46,9 +46,9 @@ def load(seed: int, *, requests: int = 800) -> Row:
         command=f"specdec decide {MIXTURE} --loads 1,8,32,64,80,96",
         claims=(_at_low_load(sweeps), _throughput_below_saturation(sweeps), _at_saturation(sweeps), _crossover(sweeps)),
         tables=(Table("Speed-up against load", _HEADER, tuple(row for sweep in sweeps for row in _rows(sweep))),),
-        note="Under an open load below saturation both arms carry the same requests, so throughput cannot differ; "
-        "what differs is capacity. A mixture of experts gains least at batch 2 to 8, where every draft touches new "
-        "experts, and most in the middle.",
+        note="Under an open load below saturation both arms carry the same requests, so throughput cannot differ; what "
+        "differs is capacity. A mixture of experts gains least at batch 2 to 8, where every draft touches new experts, "
+        "and most in the middle.",
     )
 
 

@@ -53,15 +53,13 @@ def three_questions(seed: int, *, requests: int = 300) -> Row:
         id="L4",
         title="Three questions before switching it on",
         says="latency- or throughput-bound? GPU idle (utilisation below 60 %) or busy (above 85 %)? measured "
-        "acceptance at "
-        "least 0.5?",
+        "acceptance at least 0.5?",
         command=f"specdec decide {DENSE} --loads 0.2,1,10,30,50 --alpha 0.5",
         claims=(_utilisation(cases), _acceptance(cases), _break_even(seed), _bound_by_latency(cases)),
         tables=(Table("The thresholds against the simulation", _HEADER, tuple(_line(case) for case in cases)),),
-        note="Utilisation as a monitor shows it is the share of time in which some kernel runs. One request at a "
-        "time keeps "
-        "that near 90 % while the arithmetic stands at 2 %: the threshold refuses where speculation gains most. The "
-        "acceptance that pays is a break-even of the load, not a half.",
+        note="Utilisation as a monitor shows it is the share of time in which some kernel runs. One request at a time "
+        "keeps that near 90 % while the arithmetic stands at 2 %: the threshold refuses where speculation gains most. "
+        "The acceptance that pays is a break-even of the load, not a half.",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.build import Service
+from scenarios.build import Arm, Service
 from scenarios.chapter.judging import Claim, Quantity, Row
 from scenarios.chapter.published import published
 from scenarios.chapter.services import DENSE, closed, label_of, round_at, service
@@ -22,12 +22,14 @@ _SHAPES: dict[str, dict[str, Any]] = {
     "a tree of 4 x 2 x 1 branches, 20 nodes": {"draft_tokens": None, "tree": {"widths": [4, 2, 1]}},
 }
 _ACCEPTANCE = {"alpha": 0.7, "sibling_fractions": [0.4, 0.25, 0.15]}
-_SUFFIX = {
+_FRACTIONS = (0.8, 0.5, 0.3, 0.2)
+"""Share of rounds in which suffix decoding proposes at least 1, 2, … drafts (assumed)."""
+_SUFFIX: dict[str, Any] = {
     "method": "suffix",
     "draft": None,
-    "draft_tokens": 4,
-    "proposal_fraction": 0.8,
-    "proposal_fractions": [0.8, 0.5, 0.3, 0.2],
+    "draft_tokens": len(_FRACTIONS),
+    "proposal_fraction": _FRACTIONS[0],
+    "proposal_fractions": list(_FRACTIONS),
 }
 
 
@@ -37,13 +39,11 @@ def expansion(seed: int) -> Row:
         id="L5",
         title="Batch expansion",
         says="N drafts become N virtual tokens per sequence (all branches of a tree); lengths are ragged; drafter "
-        "batches "
-        "are padded or not; memory is reserved for the worst case",
+        "batches are padded or not; memory is reserved for the worst case",
         command=f"specdec simulate {DENSE} --arm on --at 20 --draft-tokens 5",
         claims=(*_virtual_tokens(seed), _ragged(seed), _unpadded(seed), *_reserved(seed)),
         note="Reserved slots beyond the drafts' own (look-ahead) cost little; reserving every output in full, as "
-        "engines do "
-        "that never evict, costs admission.",
+        "engines do that never evict, costs admission.",
     )
 
 
@@ -89,7 +89,7 @@ def _virtual_tokens(seed: int) -> tuple[Claim, ...]:
 def _ragged(seed: int) -> Claim:
     given = {"per_position": [0.6, 0.5, 0.4, 0.3]}
     made = service(DENSE, seed, speculation=_SUFFIX, acceptance=given, workload=closed(_BATCH, 160))
-    expected = 1.0 + sum(_SUFFIX["proposal_fractions"])
+    expected = 1.0 + sum(_FRACTIONS)
     return Claim(
         "where proposals differ in length the step holds their sum, not the widest",
         expected,
@@ -134,36 +134,40 @@ def _reserved(seed: int) -> tuple[Claim, Claim]:
     small = replace(made, on=replace(arm, limits=arm.limits.model_copy(update={"lookahead_tokens": 0})))
     without = _traced(small)
     return (
-        Claim(
-            "reserving the worst case admits fewer requests",
-            None,
-            0.97,
-            found=(
-                Quantity(
-                    "mean batch, whole outputs reserved over not", reserving.mean_batch / free.mean_batch, "assumed"
-                ),
-            ),
-            published=(published("sglang_running_cap"),),
-            beside=(
-                Quantity("preemptions without reservation", float(free.preemptions.sum()), "assumed"),
-                Quantity("preemptions with it", float(reserving.preemptions.sum()), "assumed"),
-                Quantity(
-                    "mean time to first token, with over without",
-                    float(np.mean(reserving.ttft_s) / np.mean(free.ttft_s)),
-                    "assumed",
-                ),
+        _worst_case(reserving, free),
+        _lookahead(arm, free, lookahead, without),
+    )
+
+
+def _worst_case(reserving: Result, free: Result) -> Claim:
+    return Claim(
+        "reserving the worst case admits fewer requests",
+        None,
+        0.97,
+        found=(
+            Quantity("mean batch, whole outputs reserved over not", reserving.mean_batch / free.mean_batch, "assumed"),
+        ),
+        published=(published("sglang_running_cap"),),
+        beside=(
+            Quantity("preemptions without reservation", float(free.preemptions.sum()), "assumed"),
+            Quantity("preemptions with it", float(reserving.preemptions.sum()), "assumed"),
+            Quantity(
+                "mean time to first token, with over without",
+                float(np.mean(reserving.ttft_s) / np.mean(free.ttft_s)),
+                "assumed",
             ),
         ),
-        Claim(
-            "the drafts' look-ahead slots alone do so too",
-            None,
-            0.99,
-            found=(
-                Quantity("mean batch, look-ahead reserved over not", free.mean_batch / without.mean_batch, "assumed"),
-            ),
-            beside=(
-                Quantity("look-ahead slots per sequence", lookahead, "assumed"),
-                Quantity("R at this batch", round_at(arm, _BATCH, draft_tokens=5).ratio, "calibrated"),
-            ),
+    )
+
+
+def _lookahead(arm: Arm, free: Result, lookahead: float, without: Result) -> Claim:
+    return Claim(
+        "the drafts' look-ahead slots alone do so too",
+        None,
+        0.99,
+        found=(Quantity("mean batch, look-ahead reserved over not", free.mean_batch / without.mean_batch, "assumed"),),
+        beside=(
+            Quantity("look-ahead slots per sequence", lookahead, "assumed"),
+            Quantity("R at this batch", round_at(arm, _BATCH, draft_tokens=5).ratio, "calibrated"),
         ),
     )

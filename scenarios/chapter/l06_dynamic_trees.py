@@ -12,7 +12,7 @@ from simulator.acceptance import IidAcceptance
 from simulator.plan import Speculation, chances_of, expected_length
 from simulator.policy import FixedDraft
 from simulator.proposers import DynamicTreeProposer, StaticTreeProposer
-from simulator.tree import best_tree, edge_probabilities
+from simulator.tree import Tree, best_tree, edge_probabilities
 from simulator.varied_acceptance import BetaSpread, VariedAcceptance
 
 NODES, DEPTH, BEAM = 60, 6, 10
@@ -40,42 +40,47 @@ def dynamic_trees(seed: int) -> Row:
         says="dynamic trees (EAGLE-2/3) make every request's tree differ",
         command="specdec chapter L6",
         claims=(
-            Claim(
-                "requests of different difficulty get different trees",
-                0.5,
-                1.0,
-                found=(Quantity("distinct trees over levels of acceptance", distinct, "assumed"),),
-                beside=(
-                    Quantity("levels", len(trees), "assumed"),
-                    Quantity("shallowest", min(depths), "assumed"),
-                    Quantity("deepest", max(depths), "assumed"),
-                ),
-            ),
-            Claim(
-                "following confidence accepts more than one fixed tree",
-                1.0,
-                None,
-                found=(
-                    Quantity(f"AL, dynamic over static, {NODES} nodes each", dynamic_length / static_length, "assumed"),
-                ),
-                published=(
-                    Quantity(
-                        "AL, EAGLE-2 over EAGLE, Vicuna-13B, MT-Bench",
-                        gain,
-                        "measured",
-                        source=f"{published('eagle2_al').source}; {published('eagle_al').source}",
-                    ),
-                ),
-                beside=(
-                    Quantity("AL dynamic", dynamic_length, "assumed"),
-                    Quantity("AL static", static_length, "assumed"),
-                ),
-            ),
+            _different_trees(trees, distinct, depths),
+            _longer_than_static(gain, dynamic_length, static_length),
             _large_trees(seed, dynamic_length),
         ),
         note="Ragged trees are simulated as such: the rows of a step are the sum over its requests. All nodes are "
-        "verified, so "
-        "a tree that pays for one request costs more than it brings to a batch.",
+        "verified, so a tree that pays for one request costs more than it brings to a batch.",
+    )
+
+
+def _different_trees(trees: tuple[Tree, ...], distinct: float, depths: list[int]) -> Claim:
+    return Claim(
+        "requests of different difficulty get different trees",
+        0.5,
+        1.0,
+        found=(Quantity("distinct trees over levels of acceptance", distinct, "assumed"),),
+        beside=(
+            Quantity("levels", len(trees), "assumed"),
+            Quantity("shallowest", min(depths), "assumed"),
+            Quantity("deepest", max(depths), "assumed"),
+        ),
+    )
+
+
+def _longer_than_static(gain: float, dynamic_length: float, static_length: float) -> Claim:
+    return Claim(
+        "following confidence accepts more than one fixed tree",
+        1.0,
+        None,
+        found=(Quantity(f"AL, dynamic over static, {NODES} nodes each", dynamic_length / static_length, "assumed"),),
+        published=(
+            Quantity(
+                "AL, EAGLE-2 over EAGLE, Vicuna-13B, MT-Bench",
+                gain,
+                "measured",
+                source=f"{published('eagle2_al').source}; {published('eagle_al').source}",
+            ),
+        ),
+        beside=(
+            Quantity("AL dynamic", dynamic_length, "assumed"),
+            Quantity("AL static", static_length, "assumed"),
+        ),
     )
 
 

@@ -40,7 +40,6 @@ def chunked_prefill(seed: int, *, requests: int = 500) -> Row:
     """Both on and off, with the times to the first and between the other tokens of all four."""
     light = {name: _pair(engine, _RATE_PER_S, seed=seed, requests=requests) for name, engine in _BUDGETS.items()}
     busy = _pair(_BUDGETS[_NARROW], _BUSY_PER_S, seed=seed, requests=requests)
-    gain_kept = light[_WIDE].speedup / light[_WHOLE].speedup
     return Row(
         id="L7",
         title="Chunked prefill against verification",
@@ -48,42 +47,9 @@ def chunked_prefill(seed: int, *, requests: int = 500) -> Row:
         command=f"specdec simulate {DENSE} --arm on --at 4 --input-tokens {_INPUT_TOKENS} --output-tokens "
         f"{_OUTPUT_TOKENS}",
         claims=(
-            Claim(
-                "first tokens come later with speculation, prompts being cut into the budget that drafts leave",
-                1.02,
-                None,
-                found=(
-                    *(
-                        Quantity(
-                            f"TTFT p50, on over off, {name}, {_RATE_PER_S:g} req/s",
-                            light[name].first_token_ratio,
-                            "assumed",
-                        )
-                        for name in (_WIDE, _NARROW)
-                    ),
-                    Quantity(
-                        f"TTFT p50, on over off, {_NARROW}, {_BUSY_PER_S:g} req/s", busy.first_token_ratio, "assumed"
-                    ),
-                ),
-            ),
-            Claim(
-                "a narrow budget makes that worse",
-                1.0,
-                None,
-                found=(
-                    Quantity(
-                        "that ratio, budget 512 over 2,048",
-                        light[_NARROW].first_token_ratio / light[_WIDE].first_token_ratio,
-                        "assumed",
-                    ),
-                ),
-            ),
-            Claim(
-                "chunked prefill takes part of speculation's gain",
-                None,
-                0.98,
-                found=(Quantity("S(TPOT), chunks over whole prompts", gain_kept, "assumed"),),
-            ),
+            _first_tokens(light, busy),
+            _narrow_budget(light),
+            _gain_kept(light),
         ),
         tables=(
             Table(
@@ -93,10 +59,52 @@ def chunked_prefill(seed: int, *, requests: int = 500) -> Row:
             ),
         ),
         note="They do share the step, and the price is a later first token, not a slower stream: drafts are verified "
-        "beside "
-        "prompt chunks either way. Near the limit speculation even shortens the wait, because it empties the batch "
-        "sooner. "
-        "No published run has both on and off.",
+        "beside prompt chunks either way. Near the limit speculation even shortens the wait, because it empties the "
+        "batch sooner. No published run has both on and off.",
+    )
+
+
+def _first_tokens(light: dict[str, _Pair], busy: _Pair) -> Claim:
+    return Claim(
+        "first tokens come later with speculation, prompts being cut into the budget that drafts leave",
+        1.02,
+        None,
+        found=(
+            *(
+                Quantity(
+                    f"TTFT p50, on over off, {name}, {_RATE_PER_S:g} req/s",
+                    light[name].first_token_ratio,
+                    "assumed",
+                )
+                for name in (_WIDE, _NARROW)
+            ),
+            Quantity(f"TTFT p50, on over off, {_NARROW}, {_BUSY_PER_S:g} req/s", busy.first_token_ratio, "assumed"),
+        ),
+    )
+
+
+def _narrow_budget(light: dict[str, _Pair]) -> Claim:
+    return Claim(
+        "a narrow budget makes that worse",
+        1.0,
+        None,
+        found=(
+            Quantity(
+                "that ratio, budget 512 over 2,048",
+                light[_NARROW].first_token_ratio / light[_WIDE].first_token_ratio,
+                "assumed",
+            ),
+        ),
+    )
+
+
+def _gain_kept(light: dict[str, _Pair]) -> Claim:
+    kept = light[_WIDE].speedup / light[_WHOLE].speedup
+    return Claim(
+        "chunked prefill takes part of speculation's gain",
+        None,
+        0.98,
+        found=(Quantity("S(TPOT), chunks over whole prompts", kept, "assumed"),),
     )
 
 

@@ -37,8 +37,7 @@ def scheduler(seed: int) -> Row:
         '\'{\\"method\\":\\"ngram\\",\\"num_speculative_tokens\\":5}\'" --concurrency 64',
         claims=(_slots(), _mixed_steps(seed), *_tight_budget(seed), _by_release()),
         note="Semantics of vLLM V1 (one budget for prompts and drafts, running requests first, drafts cut at the "
-        "budget); "
-        "SGLang without mixed chunks alternates instead.",
+        "budget); SGLang without mixed chunks alternates instead.",
     )
 
 

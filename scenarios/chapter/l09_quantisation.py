@@ -35,13 +35,12 @@ def quantisation(seed: int) -> Row:
         id="L9",
         title="Quantised targets and the draft's precision",
         says="quantising the target lowers acceptance a little, INT4 more than INT8, mostly in the tail; keep the "
-        "draft in "
-        "16 bit: its memory is small (below 3B; hundreds of MB to 2 GB), the real memory is activations and expansion",
+        "draft in 16 bit: its memory is small (below 3B; hundreds of MB to 2 GB), the real memory is activations and "
+        "expansion",
         command=f"specdec decide {DENSE} --draft-quantization fp8",
         claims=(*_moved(seed), _draft_bytes(), _activations(seed), _draft_precision(seed)),
         note="The quantised head has drawn weights: it shows the mechanism, not a model's loss. What fills memory is "
-        "neither "
-        "activations nor the draft but the cache.",
+        "neither activations nor the draft but the cache.",
     )
 
 
@@ -50,8 +49,8 @@ def _moved(seed: int) -> tuple[Claim, ...]:
     streams = Streams(seed)
     states = streams.get("chapter states").normal(0.0, 1.0, (_POSITIONS, _WIDTH)) / np.sqrt(_WIDTH)
     weights = streams.get("chapter weights").normal(0.0, 3.0, (_WIDTH, _VOCABULARY))
-    exact = states @ weights
-    draft = exact + streams.get("chapter draft error").normal(0.0, 0.8, exact.shape)
+    exact: FloatArray = states @ weights
+    draft: FloatArray = exact + streams.get("chapter draft error").normal(0.0, 0.8, exact.shape)
     before = sampled_acceptance(exact, draft, temperature=1.0, draft_sampling="probabilistic")
     rounded = {bits: states @ _rounded(weights, largest) for bits, largest in _LARGEST.items()}
     losses = {
@@ -61,48 +60,60 @@ def _moved(seed: int) -> tuple[Claim, ...]:
     p = _shares(exact)
     four, eight = published("acceptance_iq2"), published("acceptance_q5")
     return (
-        Claim(
-            "acceptance falls a little: by at most 10 %",
-            None,
-            0.1,
-            found=tuple(Quantity(f"loss, INT{bits} head", loss, "assumed") for bits, loss in losses.items()),
-            published=(
-                Quantity(
-                    "loss from 5.5 to 2.8 bits, Gemma-4-31B with MTP, K = 1",
-                    1.0 - four.value / eight.value,
-                    "measured",
-                    source=four.source,
-                ),
-            ),
-        ),
-        Claim(
-            "INT4 loses more than INT8",
-            0.001,
-            None,
-            found=(Quantity("loss of INT4 minus loss of INT8", losses[4] - losses[8], "assumed"),),
-        ),
-        Claim(
-            "the loss is mostly in the tail",
-            0.5,
-            None,
-            found=(
-                Quantity(
-                    f"share of moved probability outside the {_TOP} likeliest tokens, INT4",
-                    _tail_fraction(exact, np.abs(p - _shares(rounded[4]))),
-                    "assumed",
-                ),
-            ),
-            beside=(Quantity("share of probability there", _tail_fraction(exact, p), "assumed"),),
-        ),
+        _falls_a_little(eight, losses, four),
+        _by_bits(losses),
+        _in_the_tail(p, rounded, exact),
         Claim("acceptance of a real checkpoint before and after", missing="two checkpoints of one model and its draft"),
+    )
+
+
+def _falls_a_little(eight: Quantity, losses: dict[int, float], four: Quantity) -> Claim:
+    return Claim(
+        "acceptance falls a little: by at most 10 %",
+        None,
+        0.1,
+        found=tuple(Quantity(f"loss, INT{bits} head", loss, "assumed") for bits, loss in losses.items()),
+        published=(
+            Quantity(
+                "loss from 5.5 to 2.8 bits, Gemma-4-31B with MTP, K = 1",
+                1.0 - four.value / eight.value,
+                "measured",
+                source=four.source,
+            ),
+        ),
+    )
+
+
+def _by_bits(losses: dict[int, float]) -> Claim:
+    return Claim(
+        "INT4 loses more than INT8",
+        0.001,
+        None,
+        found=(Quantity("loss of INT4 minus loss of INT8", losses[4] - losses[8], "assumed"),),
+    )
+
+
+def _in_the_tail(p: FloatArray, rounded: dict[int, FloatArray], exact: FloatArray) -> Claim:
+    return Claim(
+        "the loss is mostly in the tail",
+        0.5,
+        None,
+        found=(
+            Quantity(
+                f"share of moved probability outside the {_TOP} likeliest tokens, INT4",
+                _tail_fraction(exact, np.abs(p - _shares(rounded[4]))),
+                "assumed",
+            ),
+        ),
+        beside=(Quantity("share of probability there", _tail_fraction(exact, p), "assumed"),),
     )
 
 
 def _rounded(weights: FloatArray, largest: int) -> FloatArray:
     """Symmetric rounding in groups of inputs, as weight-only formats do."""
-    groups = weights.reshape(-1, _GROUP, weights.shape[1])
-    scales = np.abs(groups).max(axis=1, keepdims=True) / largest
-    return (np.round(groups / scales) * scales).reshape(weights.shape)
+    groups: FloatArray = np.reshape(weights, (-1, _GROUP, weights.shape[1]))
+    scales: FloatArray = np.abs(groups).max(axis=1, keepdims=True) / largest
+    return np.reshape(np.rint(groups / scales) * scales, weights.shape)
 
 
 def _tail_fraction(logits: FloatArray, amounts: FloatArray) -> float:

@@ -121,21 +121,16 @@ def waterfall(seed: int, *, alpha: float = ALPHA) -> Row:
         id="L10",
         title="INT4 and speculation together",
         says="70B: INT4 takes decoding from 24 to 80 tok/s; speculation (alpha 0.8, N 4) on top in theory 2-3x; "
-        "combined "
-        "about 4-6x, not 9x: behind the bandwidth and the serial wall stands the compute wall",
+        "combined about 4-6x, not 9x: behind the bandwidth and the serial wall stands the compute wall",
         command=f"specdec decide --model {TARGET} --gpu {GPU} --tp 4 --method eagle3 --draft-config {HEAD} "
         "--draft-tokens 4 --alpha 0.8 --concurrency 1 --input-tokens 900 --output-tokens 200 --requests 50 --explain",
         claims=(*_alone(ways), _together(ways), _product(ways), _compute_wall(ways[1])),
         tables=(_four_way_table(ways), _lost_table(machines, alpha), _two_orders(ways[1], measured)),
         note="One H100 cannot hold 70B in 16 bits: its 24 tok/s are 141 GB over 3.35 TB/s, a time without a machine. "
-        "The "
-        "four-GPU rows can be deployed. What holds both below the product is the draft: it takes the same time "
-        "beside a "
-        "target that INT4 has made faster. Arithmetic plays no part at batch 1 on these kernels; the published pairs "
-        "on A100 and "
-        "under llama.cpp lose more than a draft explains, as kernels do whose 4-bit weights are widened again for "
-        "every few "
-        "rows.",
+        "The four-GPU rows can be deployed. What holds both below the product is the draft: it takes the same time "
+        "beside a target that INT4 has made faster. Arithmetic plays no part at batch 1 on these kernels; the "
+        "published pairs on A100 and under llama.cpp lose more than a draft explains, as kernels do whose 4-bit "
+        "weights are widened again for every few rows.",
     )
 
 

@@ -42,37 +42,12 @@ def dynamic_speculation(seed: int) -> Row:
         id="L11",
         title="Dynamic speculation",
         says="measure acceptance and load; raise, lower or switch off N; knobs rejection_sample_method (strict, "
-        "probabilistic, "
-        "synthetic) and synthetic_acceptance_rate; useful for RL training and swinging load",
+        "probabilistic, synthetic) and synthetic_acceptance_rate; useful for RL training and swinging load",
         command=f"specdec decide {DENSE} --loads 5,22,40",
         claims=(
-            Claim(
-                "following the load beats one K that is always on",
-                1.0,
-                None,
-                found=tuple(
-                    Quantity(f"S(latency), {name} over K = 5, swinging load", gains[name] / always_on, "assumed")
-                    for name in _DYNAMIC
-                ),
-                published=(published("dspark_adaptive_over_k7_256"),),
-            ),
-            Claim(
-                "it costs nothing against the best K that is fixed",
-                1.0,
-                None,
-                tolerance_fraction=0.01,
-                found=tuple(
-                    Quantity(f"S(latency), {name} over the best fixed K", gains[name] / best_fixed, "assumed")
-                    for name in ("throughput-optimal", "closed loop")
-                ),
-                published=(published("dspark_adaptive_over_best_1"), published("dspark_adaptive_over_best_256")),
-            ),
-            Claim(
-                "it beats serving without speculation",
-                1.0,
-                None,
-                found=tuple(Quantity(f"S(latency), {name}", gains[name], "assumed") for name in _DYNAMIC),
-            ),
+            _against_always_on(gains, always_on),
+            _against_best_fixed(gains, best_fixed),
+            _against_off(gains),
             _switched_off(seed),
             _knobs(),
             _rollout(seed),
@@ -86,8 +61,43 @@ def dynamic_speculation(seed: int) -> Row:
             ),
         ),
         note="The closed loop follows measured acceptance by SGLang's rule and default slots; the throughput-optimal "
-        "one knows "
-        "the cost table.",
+        "one knows the cost table.",
+    )
+
+
+def _against_always_on(gains: dict[str, float], always_on: float) -> Claim:
+    return Claim(
+        "following the load beats one K that is always on",
+        1.0,
+        None,
+        found=tuple(
+            Quantity(f"S(latency), {name} over K = 5, swinging load", gains[name] / always_on, "assumed")
+            for name in _DYNAMIC
+        ),
+        published=(published("dspark_adaptive_over_k7_256"),),
+    )
+
+
+def _against_best_fixed(gains: dict[str, float], best_fixed: float) -> Claim:
+    return Claim(
+        "it costs nothing against the best K that is fixed",
+        1.0,
+        None,
+        tolerance_fraction=0.01,
+        found=tuple(
+            Quantity(f"S(latency), {name} over the best fixed K", gains[name] / best_fixed, "assumed")
+            for name in ("throughput-optimal", "closed loop")
+        ),
+        published=(published("dspark_adaptive_over_best_1"), published("dspark_adaptive_over_best_256")),
+    )
+
+
+def _against_off(gains: dict[str, float]) -> Claim:
+    return Claim(
+        "it beats serving without speculation",
+        1.0,
+        None,
+        found=tuple(Quantity(f"S(latency), {name}", gains[name], "assumed") for name in _DYNAMIC),
     )
 
 
@@ -102,12 +112,12 @@ def _swinging(seed: int) -> tuple[Result, dict[str, Result]]:
 
 
 def _line(name: str, plain: Result, run: Result) -> tuple[str, ...]:
-    throughput = run.throughput_tokens_per_s / plain.throughput_tokens_per_s
+    ratio = run.throughput_tokens_per_s / plain.throughput_tokens_per_s
     return (
         name,
         f"{paired_speedup([plain], [run]).estimate:.2f}",
         f"{paired_speedup([plain], [run], metric='latency').estimate:.2f}",
-        f"{throughput:.2f}",
+        f"{ratio:.2f}",
         words.number(run.mean_batch),
         f"{run.acceptance_length:.2f}",
     )

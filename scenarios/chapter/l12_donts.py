@@ -132,7 +132,8 @@ def donts(seed: int) -> Row:
         "memory full; pipeline parallel on vLLM up to 0.15; vocabulary or ability mismatch; outputs under 20 tokens",
         command=f'specdec check --serve "vllm serve {LLAMA} --speculative-config '
         '\'{\\"method\\":\\"ngram\\",\\"num_speculative_tokens\\":3}\'" --gpu H100-SXM --concurrency 96 '
-        "--input-tokens 300 --output-tokens 200 --requests 200 --acceptance-length 1.7@3 --proposal-fraction 1 --simulate",
+        "--input-tokens 300 --output-tokens 200 --requests 200 --acceptance-length 1.7@3 --proposal-fraction 1 "
+        "--simulate",
         claims=(*(_flips(pair, found[pair.number]) for pair in PAIRS), _half(seed), _twenty(seed)),
         tables=(
             Table(
@@ -142,8 +143,7 @@ def donts(seed: int) -> Row:
             ),
         ),
         note="Each check judges by what the scenario shows, so its limit moves with load, draft and lengths; the "
-        "chapter's 0.5 "
-        "and 20 tokens are right for some services and wrong for others.",
+        "chapter's 0.5 and 20 tokens are right for some services and wrong for others.",
     )
 
 

@@ -47,54 +47,13 @@ def self_similar(seed: int) -> Row:
         id="L14",
         title="Self-similar work",
         says="agent loops with tools and self-reflection, RL roll-outs and bulk rewriting are where suffix decoding "
-        "shines, at "
-        "no model cost",
+        "shines, at no model cost",
         command="specdec acceptance replay --log agent_log.jsonl --proposer suffix",
         claims=(
-            Claim(
-                "suffix decoding accepts more where work repeats itself",
-                1.5,
-                None,
-                found=tuple(
-                    Quantity(
-                        f"AL, {name} over prose", by_name[name].with_cache / by_name["prose"].with_cache, "measured"
-                    )
-                    for name in SELF_SIMILAR
-                ),
-                published=(published("suffix_swe_over_sharegpt"),),
-            ),
-            Claim(
-                "and more than n-gram lookup",
-                1.0,
-                None,
-                found=tuple(
-                    Quantity(f"AL, suffix over n-gram, {log.name}", log.with_cache / log.ngram, "measured")
-                    for log in logs
-                ),
-            ),
-            Claim(
-                "and there more than a trained head",
-                1.0,
-                None,
-                found=tuple(
-                    Quantity(
-                        f"AL of suffix, {name}, over a head's {_HEAD_LENGTH:g} at K = 3",
-                        by_name[name].with_cache / _HEAD_LENGTH,
-                        "assumed",
-                    )
-                    for name in SELF_SIMILAR
-                ),
-                beside=tuple(Quantity(name, by_name[name].with_cache / _HEAD_LENGTH, "assumed") for name in LOGS[2:]),
-                published=(published("suffix_over_eagle3_agentic"),),
-            ),
-            Claim(
-                "it takes no memory of the GPU",
-                None,
-                0.0,
-                found=(
-                    Quantity("cache tokens lost to the draft", _tokens_lost(by_name["agent_log"].made), "catalogue"),
-                ),
-            ),
+            _where_work_repeats(by_name),
+            _against_ngram(logs),
+            _against_a_head(by_name),
+            _memory(by_name),
             _agents(by_name["agent_log"].made, seed),
             Claim("roll-outs of a real policy repeat themselves", missing="token logs of reinforcement learning"),
         ),
@@ -106,8 +65,58 @@ def self_similar(seed: int) -> Row:
             ),
         ),
         note="The shipped logs hold a lexer's tokens, not a model's: they rank kinds of text and say nothing about a "
-        "service. "
-        "Replay your own.",
+        "service. Replay your own.",
+    )
+
+
+def _where_work_repeats(by_name: dict[str, _Log]) -> Claim:
+    return Claim(
+        "suffix decoding accepts more where work repeats itself",
+        1.5,
+        None,
+        found=tuple(
+            Quantity(f"AL, {name} over prose", by_name[name].with_cache / by_name["prose"].with_cache, "measured")
+            for name in SELF_SIMILAR
+        ),
+        published=(published("suffix_swe_over_sharegpt"),),
+    )
+
+
+def _against_ngram(logs: list[_Log]) -> Claim:
+    return Claim(
+        "and more than n-gram lookup",
+        1.0,
+        None,
+        found=tuple(
+            Quantity(f"AL, suffix over n-gram, {log.name}", log.with_cache / log.ngram, "measured") for log in logs
+        ),
+    )
+
+
+def _against_a_head(by_name: dict[str, _Log]) -> Claim:
+    return Claim(
+        "and there more than a trained head",
+        1.0,
+        None,
+        found=tuple(
+            Quantity(
+                f"AL of suffix, {name}, over a head's {_HEAD_LENGTH:g} at K = 3",
+                by_name[name].with_cache / _HEAD_LENGTH,
+                "assumed",
+            )
+            for name in SELF_SIMILAR
+        ),
+        beside=tuple(Quantity(name, by_name[name].with_cache / _HEAD_LENGTH, "assumed") for name in LOGS[2:]),
+        published=(published("suffix_over_eagle3_agentic"),),
+    )
+
+
+def _memory(by_name: dict[str, _Log]) -> Claim:
+    return Claim(
+        "it takes no memory of the GPU",
+        None,
+        0.0,
+        found=(Quantity("cache tokens lost to the draft", _tokens_lost(by_name["agent_log"].made), "catalogue"),),
     )
 
 

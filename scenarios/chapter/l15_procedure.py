@@ -13,6 +13,7 @@ from scenarios.chapter.services import DENSE, at_load, round_at, service
 from scenarios.files import TRACE_FOLDER
 from scenarios.imports.token_logs import TokenLog
 from scenarios.questions.break_even import speculating_arm
+from scenarios.questions.load_run import ArmAtLoad, CaseAtLoad
 from scenarios.questions.replay import measured_by_position, replay_log
 from simulator.matchers import SuffixMatcher
 
@@ -36,31 +37,12 @@ def procedure(seed: int) -> Row:
     return Row(
         id="L15",
         title="The procedure",
-        says="identify a latency-sensitive workload, choose a proposer, measure acceptance and speed-up, decide on "
-        "the data",
+        says="identify a latency-sensitive workload, choose a proposer, measure acceptance and speed-up, decide on the "
+        "data",
         command=f"specdec decide {DENSE} --rate 8 --slo tpot_p95=7ms",
         claims=(
-            Claim(
-                "the workload is latency-sensitive: plain decoding misses its objective, speculation meets it",
-                1.0,
-                1.0,
-                found=(
-                    Quantity(
-                        "plain decoding misses tpot_p95=7ms (1 = yes)", float(plain.meets_slo is False), "assumed"
-                    ),
-                    Quantity(f"{best} meets it (1 = yes)", float(best_case.on.meets_slo is True), "assumed"),
-                ),
-                beside=(
-                    Quantity("TPOT p95 plain", plain.tpot_s[1] * 1e3, "calibrated", "ms"),
-                    Quantity(f"TPOT p95, {best}", best_case.on.tpot_s[1] * 1e3, "assumed", "ms"),
-                ),
-            ),
-            Claim(
-                "the choice of the proposer matters",
-                1.1,
-                None,
-                found=(Quantity("S(TPOT), best over worst proposer", gains[best] / min(gains.values()), "assumed"),),
-            ),
+            _latency_sensitive(plain, best, best_case),
+            _choice_matters(gains, best),
             _predicted(seed),
             Claim("acceptance and speed-up from benchmark and metrics files", missing="their import"),
         ),
@@ -72,8 +54,32 @@ def procedure(seed: int) -> Row:
             ),
         ),
         note="Acceptance of suffix decoding is measured by replaying a log; the other two are assumed. AL needed is "
-        "where the "
-        "decision flips.",
+        "where the decision flips.",
+    )
+
+
+def _latency_sensitive(plain: ArmAtLoad, best: str, best_case: CaseAtLoad) -> Claim:
+    return Claim(
+        "the workload is latency-sensitive: plain decoding misses its objective, speculation meets it",
+        1.0,
+        1.0,
+        found=(
+            Quantity("plain decoding misses tpot_p95=7ms (1 = yes)", float(plain.meets_slo is False), "assumed"),
+            Quantity(f"{best} meets it (1 = yes)", float(best_case.on.meets_slo is True), "assumed"),
+        ),
+        beside=(
+            Quantity("TPOT p95 plain", plain.tpot_s[1] * 1e3, "calibrated", "ms"),
+            Quantity(f"TPOT p95, {best}", best_case.on.tpot_s[1] * 1e3, "assumed", "ms"),
+        ),
+    )
+
+
+def _choice_matters(gains: dict[str, float], best: str) -> Claim:
+    return Claim(
+        "the choice of the proposer matters",
+        1.1,
+        None,
+        found=(Quantity("S(TPOT), best over worst proposer", gains[best] / min(gains.values()), "assumed"),),
     )
 
 

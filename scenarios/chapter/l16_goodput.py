@@ -45,39 +45,46 @@ def goodput(seed: int, *, slo: tuple[str, ...] = SLO) -> Row:
         says="the share of requests inside the objectives is the figure that counts",
         command=f"specdec decide {DENSE} --loads 10,20,25,30,40 --slo tpot_p95=15ms --slo ttft_p95=500ms",
         claims=(
-            Claim(
-                "throughput does not show what users get: it barely differs where goodput does",
-                1.0,
-                1.0,
-                tolerance_fraction=0.05,
-                found=(
-                    Quantity(
-                        f"throughput, on over off, at {widest.outcome.point.text}", widest.throughput_ratio, "assumed"
-                    ),
-                ),
-            ),
-            Claim(
-                "goodput shows it",
-                1.2,
-                None,
-                found=(
-                    Quantity(f"goodput, on over off, at {widest.outcome.point.text}", widest.goodput_ratio, "assumed"),
-                ),
-            ),
-            Claim(
-                f"it decides how much load is carried with {_SERVED_FRACTION:.0%} inside",
-                1.1,
-                None,
-                found=(Quantity("largest such load, on over off", on_per_s / off_per_s, "assumed"),),
-                beside=(Quantity("off", off_per_s, "assumed", "req/s"), Quantity("on", on_per_s, "assumed", "req/s")),
-            ),
+            _throughput_hides_it(widest),
+            _goodput_shows_it(widest),
+            _load_carried(off_per_s, on_per_s),
         ),
         tables=(
             Table(f"Objectives {', '.join(slo)}", _HEADER, tuple(line for load in loads for line in _lines(load))),
         ),
         note="No published row of the collection reports goodput. Above saturation speculation loses goodput first: "
-        "its first "
-        "tokens wait.",
+        "its first tokens wait.",
+    )
+
+
+def _throughput_hides_it(widest: _Load) -> Claim:
+    return Claim(
+        "throughput does not show what users get: it barely differs where goodput does",
+        1.0,
+        1.0,
+        tolerance_fraction=0.05,
+        found=(
+            Quantity(f"throughput, on over off, at {widest.outcome.point.text}", widest.throughput_ratio, "assumed"),
+        ),
+    )
+
+
+def _goodput_shows_it(widest: _Load) -> Claim:
+    return Claim(
+        "goodput shows it",
+        1.2,
+        None,
+        found=(Quantity(f"goodput, on over off, at {widest.outcome.point.text}", widest.goodput_ratio, "assumed"),),
+    )
+
+
+def _load_carried(off_per_s: float, on_per_s: float) -> Claim:
+    return Claim(
+        f"it decides how much load is carried with {_SERVED_FRACTION:.0%} inside",
+        1.1,
+        None,
+        found=(Quantity("largest such load, on over off", on_per_s / off_per_s, "assumed"),),
+        beside=(Quantity("off", off_per_s, "assumed", "req/s"), Quantity("on", on_per_s, "assumed", "req/s")),
     )
 
 

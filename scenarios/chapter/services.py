@@ -51,10 +51,8 @@ def closed(concurrency: int, requests: int, *, input_tokens: int = 512, output_t
 
 def label_of(made: Service, *, acceptance: bool = True) -> Label:
     """What a number of this service rests on: its costs, and its acceptance where that matters."""
-    labels: list[Label] = [made.deployment.calibration.label]
-    if acceptance:
-        labels += [case.label for case in made.cases]
-    return weakest(*labels)
+    given: tuple[Label, ...] = tuple(case.label for case in made.cases) if acceptance else ()
+    return weakest(made.deployment.calibration.label, *given)
 
 
 def at_load(made: Service, kind: Literal["rate", "concurrency"], value: float) -> LoadOutcome:
