@@ -23,6 +23,7 @@ from roofline.operators import (
 )
 from roofline.specs import Frozen, Gpu, Model, Parallelism
 from roofline.step_table import ForwardCosts, StepCostTable
+from roofline.units import BITS_PER_BYTE
 
 FloatArray = NDArray[np.float64]
 
@@ -31,7 +32,8 @@ class Deployment(Frozen):
     """Everything hardware that a cost depends on: machine, its constants, spread, captured graph sizes.
 
     `graph_tokens`: sizes a step is padded to (empty: eager). `routing_skew`: see `counts.experts_touched`.
-    `eager_prompts`: no graph is captured for steps that hold prompt tokens.
+    `eager_prompts`: no graph is captured for steps that hold prompt tokens. `drafts_one_by_one`: sequences are drafted
+    for in turn.
     """
 
     gpu: Gpu
@@ -41,6 +43,7 @@ class Deployment(Frozen):
     draft_graph_tokens: tuple[int, ...] = ()
     routing_skew: float = 0.0
     eager_prompts: bool = False
+    drafts_one_by_one: bool = False
 
     @property
     def host(self) -> HostFit:
@@ -157,7 +160,8 @@ def step_cost_table(
         round_host_s=host.tree_round_s or host.round_s if work.grows_tree else host.round_s,
         idle_speculation_s=host.idle_speculation_s,
         draft=draft_costs,
-        draft_chain_s=_draft_chain_s(draft, draft_costs, deployment, size=size, work=work),
+        draft_chain_s=_draft_chain_s(draft, draft_costs, deployment, size=size, work=work)
+        + _checkpoint_s(target, draft, deployment, size=size),
         draft_passes=(work.rows_of_passes(size.max_draft_tokens) > 0).sum(axis=1),
         draft_reads_whole_step=work.kind in ("chain", "parallel") and work.reads_whole_step,
         first_pass_extra_tokens=_extra_tokens(work, size.max_draft_tokens),
@@ -266,8 +270,24 @@ def _draft_chain_s(
             choose = np.asarray(choose_base_s, dtype=np.float64), np.asarray(choose_rows_s, dtype=np.float64)
             chain_s[drafts] = _rounds_s(costs, work, drafts, host=host, choose=choose)
         chain_s[drafts] += _per_sequence_s(host, work) * sequences + host.parallel_draft_s * (work.kind == "parallel")
+        if deployment.drafts_one_by_one and costs is not None:
+            first_s = costs.trunk_s[1 + int(_extra_tokens(work, drafts)[drafts])]
+            chain_s[drafts] = chain_s[drafts, 1] * sequences + first_s * np.maximum(sequences - 1, 0)
     chain_s[:, 0] = 0.0
     return chain_s
+
+
+def _checkpoint_s(target: Model, draft: Model | None, deployment: Deployment, *, size: TableSize) -> FloatArray:
+    """(K, B) seconds of saving and restoring recurrent state around a separate draft model."""
+    sequences = np.arange(size.max_sequences + 1) * (np.arange(size.max_draft_tokens + 1) > 0)[:, None]
+    if draft is None or draft.role != "draft_model":
+        return np.zeros(sequences.shape)
+    state_bytes = sum(
+        layer.count * layer.recurrence.state_elements * layer.recurrence.state_bits / BITS_PER_BYTE
+        for layer in target.layers
+        if layer.recurrence is not None
+    )
+    return 2.0 * state_bytes * deployment.host.checkpoint_s_per_byte * sequences
 
 
 def _per_sequence_s(host: HostFit, work: DraftWork) -> float:

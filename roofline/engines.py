@@ -92,6 +92,7 @@ class HostConstants(Frozen):
     tree_round_s: Constant | None = None
     tree_round_per_sequence_s: Constant | None = None
     parallel_draft_s: Constant | None = None
+    checkpoint_s_per_byte: Constant | None = None
 
     def declared(self) -> dict[str, Constant]:
         """The constants that are declared, by field."""
@@ -204,7 +205,8 @@ class EngineProfile(Frozen):
     `max_running_with_speculation`: requests in a batch at most when speculation is on and the user sets nothing.
     `kernels`: rows that replace those of kernels.toml for this engine. `draft_in_graph`: later draft passes
     run inside captured graphs. `kernels_of`: the engine of which this is another release or setting: what a row
-    leaves out is taken from it, and a calibration of its kernels serves both.
+    leaves out is taken from it, and a calibration of its kernels serves both. `drafts_one_by_one`: sequences are
+    drafted for in turn, not as a batch.
     """
 
     name: str
@@ -217,6 +219,7 @@ class EngineProfile(Frozen):
     kernels: tuple[KernelConstants, ...] = ()
     max_running_with_speculation: NonNegativeInt | None = None
     kernels_of: str | None = None
+    drafts_one_by_one: bool = False
     source: Source
 
     def graph_tokens(self, gpu: Gpu, *, max_sequences: int, draft_tokens: int = 0) -> tuple[int, ...]:

@@ -177,6 +177,7 @@ class _Shape:
             graph_tokens=() if options.enforce_eager else self.engine.graph_tokens(self.gpu, **sizes),
             routing_skew=self.scenario.hardware.routing_skew,
             eager_prompts=self.engine.graphs is not None and self.engine.graphs.decode_only,
+            drafts_one_by_one=self.engine.drafts_one_by_one,
             draft_graph_tokens=() if draft_eager else self.engine.draft_graph_tokens(self.gpu, **sizes),
         )
 

@@ -70,7 +70,7 @@ def measured(setup: Setup, *, simulated: bool = True) -> Measured:
     assert service.on is not None
     batch = _batch(setup, service)
     cost_on, plain_s = _costs(setup, service, batch)
-    steady = setup.length * plain_s / cost_on.round_s
+    steady = setup.length * plain_s / _round_s(service, plain_s, cost_on)
     if setup.load == "batch" or not simulated:
         speedup = steady if setup.measure == "decode" else _with_prefill(setup, service, batch, plain_s, cost_on)
     else:
@@ -130,13 +130,21 @@ def _costs(setup: Setup, service: Service, batch: int) -> tuple[RoundCost, float
     return on, round_cost(service.off.costs, batch=batch, context_tokens=context, draft_tokens=0).plain_s
 
 
+def _round_s(service: Service, plain_s: float, cost_on: RoundCost) -> float:
+    """Mean seconds of a round: those in which nothing was proposed are plain steps."""
+    assert service.on is not None
+    share = service.on.proposer.proposal_fraction
+    return share * cost_on.round_s + (1.0 - share) * plain_s
+
+
 def _with_prefill(setup: Setup, service: Service, batch: int, plain_s: float, cost_on: RoundCost) -> float:
     """Wall time of a batch of whole requests, plain over speculative."""
     assert service.on is not None
     answer = setup.output_tokens - 1
     off_s = _prefill_s(setup, service.off, batch, drafts=0) + answer * plain_s
     rounds = answer / setup.length
-    on_s = _prefill_s(setup, service.on, batch, drafts=service.draft_tokens) + rounds * cost_on.round_s
+    drafting_s = rounds * _round_s(service, plain_s, cost_on)
+    on_s = _prefill_s(setup, service.on, batch, drafts=service.draft_tokens) + drafting_s
     return off_s / on_s
 
 
@@ -212,6 +220,8 @@ def _run(setup: Setup, arm: Arm, requests: Workload, *, drafts: int) -> Result:
 def positions_of(setup: Setup, drafts: int) -> PerPositionAcceptance:
     """Unconditional acceptance with the row's AL, geometric over the depth of its rounds and 0 beyond."""
     depth = min(setup.shape.depth, drafts)
-    alpha = float(alpha_from_length(min(setup.length, depth + 1.0), depth))
+    share = float(setup.deployment["speculation"].get("proposal_fraction") or 1.0)
+    proposed = 1.0 + (setup.length - 1.0) / share
+    alpha = float(alpha_from_length(min(proposed, depth + 1.0), depth))
     shares = [alpha**position if position <= depth else 0.0 for position in range(1, drafts + 1)]
     return PerPositionAcceptance(tuple(shares))

@@ -18,7 +18,7 @@ from roofline.hf_typical import TYPICAL
 from roofline.specs import Model
 from scenarios.schema import HEAD_METHODS, MATCHING_METHODS
 from scenarios.validate.given_acceptance import acceptance_length_of
-from scenarios.validate.naming import Named, engine_of, head_of, machine_of, method_of, model_of, plain_text
+from scenarios.validate.naming import Machine, Named, engine_of, head_of, machine_of, method_of, model_of, plain_text
 from scenarios.validate.priors import Range, chosen, lengths_of, quantiles
 from scenarios.validate.rows import Row
 from scenarios.validate.shapes import Shape, shape_of
@@ -26,6 +26,9 @@ from scenarios.validate.shapes import Shape, shape_of
 Load = Literal["batch", "concurrency", "rate"]
 Measure = Literal["decode", "throughput", "latency"]
 GROUPS = (1, 2, 4, 8, 16)
+GGUF_FORMATS = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "iq3_xxs", "iq2_xxs")
+SERVED_FORMATS = ("fp8", "nvfp4")
+"""Formats tried where none is published, widest first."""
 MEMORY_SHARE_FRACTION = 0.85
 """Largest share of the GPUs' memory that the weights of a deployment of unstated size take."""
 
@@ -79,6 +82,7 @@ def setups_of(row: Row) -> Setups:
     machine, engine, method = machine_of(row.hardware), engine_of(row.engine), method_of(row.method)
     target = model_of(row.target_model)
     quantization, kv = _formats(row, target)
+    quantization, format_note = _fitting(row, machine, target.name, quantization)
     shape = shape_of(row, method=method.name, engine=engine.name)
     length = acceptance_length_of(row, shape, method=method.name)
     model = _loaded(target.name, quantization)
@@ -93,7 +97,7 @@ def setups_of(row: Row) -> Setups:
     open_fields = {"length": length.length, "input": prompt, "output": answer}
     varied = len(counts) > 1 or len(tables) > 1 or any(one.low < one.high for one in open_fields.values())
     draws = _draws(row.id, base, counts, open_fields)
-    assumed = (machine.note, engine.note, target.note, shape.assumed, length.assumed, count_note)
+    assumed = (machine.note, engine.note, target.note, shape.assumed, length.assumed, count_note, format_note)
     head = tables[0]["speculation"].get("draft") == TYPICAL
     also = ("a head of the usual shape" if head else "", *_length_notes(row), f"{method.other or ''}")
     return Setups(
@@ -206,6 +210,21 @@ def _formats(row: Row, target: Named) -> tuple[str | None, str | None]:
     return (None if own and found in ("mxfp4", "fp8") else found), kv
 
 
+def _fitting(row: Row, machine: Machine, target: str, quantization: str | None) -> tuple[str | None, str]:
+    """The format, or where none is published and the weights do not fit, the widest usual one in which they do."""
+    gpus = row.tensor_parallel or row.gpus or machine.count
+    if quantization is not None or gpus is None:
+        return quantization, ""
+    room_bytes = gpus * gpu(machine.gpu).memory_bytes * MEMORY_SHARE_FRACTION
+    if weight_bytes(_loaded(target, None)) <= room_bytes:
+        return None, ""
+    formats = GGUF_FORMATS if "llama" in row.engine.lower() else SERVED_FORMATS
+    for name in formats:
+        if weight_bytes(_loaded(target, name)) <= room_bytes:
+            return name, f"{name} weights: wider ones do not fit"
+    return None, ""
+
+
 def _weights(text: str) -> str | None:
     if gguf_format(text) is not None:
         return text.strip()
@@ -246,7 +265,7 @@ def _deployment(
             speculation["tree"] = {"widths": _medusa_widths(shape)}
             del speculation["draft_tokens"]
     if method in MATCHING_METHODS:
-        speculation["proposal_fraction"] = 1.0
+        speculation["proposal_fraction"] = _proposal_fraction(row, shape)
     elif method in HEAD_METHODS and method != "mtp":
         speculation["draft"] = head_of(method, target) or TYPICAL
     elif method in ("draft_model", "pard"):
@@ -264,6 +283,14 @@ def _deployment(
         "engine": engine_table,
         "speculation": speculation,
     }
+
+
+def _proposal_fraction(row: Row, shape: Shape) -> float:
+    """Share of rounds with drafts: AL - 1 drafts are accepted a round, a known share of those that were made."""
+    if row.acceptance_length is None or row.acceptance_alpha is None or row.acceptance_alpha.value <= 0:
+        return 1.0
+    made = (row.acceptance_length - 1.0) / row.acceptance_alpha.value
+    return round(min(1.0, max(made / shape.draft_tokens, 1e-4)), 6)
 
 
 def _medusa_widths(shape: Shape) -> tuple[int, ...]:
