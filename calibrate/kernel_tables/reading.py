@@ -23,6 +23,13 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *_ALWAYS, "batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "beam_width", "attn_dtype",
         "kv_cache_dtype", "step",
     ),
+    "compressed_attention": (
+        *_ALWAYS, "model", "architecture", "mla_dtype", "kv_cache_dtype", "gemm_type", "num_heads", "batch_size", "isl",
+        "tp_size", "step", "compress_ratio",
+    ),
+    "hyper_connections": (
+        *_ALWAYS, "architecture", "num_tokens", "num_sites", "hc_mult", "hidden_size", "sinkhorn_iters",
+    ),
     "mla": (
         *_ALWAYS, "mla_dtype", "kv_cache_dtype", "num_heads", "batch_size", "isl", "tp_size", "step",
     ),
