@@ -1,4 +1,8 @@
-"""All-reduce of a table, inside graphs: eager rows are up to five times slower and are host time, not link time."""
+"""All-reduce of a table, inside graphs: eager rows are up to five times slower and are host time, not link time.
+
+`message_size` counts elements. The package does not say so, its NCCL table does: 8-bit messages of twice the size take
+as long as 16-bit ones, and only with elements do eight H100 reach the 470 GB/s they are known for.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,10 @@ from calibrate.kernel_tables.reading import Rows, chosen
 from roofline.calibration import CollectiveFit, MessageTime, Residual
 from roofline.collectives import all_reduce_s
 
-SMALL_BYTES = 32768
-LARGE_BYTES = 64e6
+ELEMENT_BYTES = 2.0
+"""Of bf16, in which the tables were measured."""
+SMALL_BYTES = 65536
+LARGE_BYTES = 128e6
 
 
 def fit_all_reduce(rows: Rows) -> tuple[list[CollectiveFit], list[Residual]]:
@@ -32,12 +38,13 @@ def fit_all_reduce(rows: Rows) -> tuple[list[CollectiveFit], list[Residual]]:
 
 
 def _graph_times(rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Median time of each message size, in graphs where the table has both."""
+    """Bytes of each message and its median time, in graphs where the table has both."""
     eager = np.array(["eager" in str(source) for source in rows["kernel_source"]])
     own = chosen(rows, ~eager) if (~eager).any() else rows
-    sizes = np.unique(own["message_size"])
-    seconds = [float(np.median(own["seconds"][own["message_size"] == size])) for size in sizes]
-    return sizes.astype(float), np.array(seconds)
+    own = chosen(own, own["allreduce_dtype"] == "bfloat16")
+    sizes = own["message_size"] * ELEMENT_BYTES
+    unique = np.unique(sizes)
+    return unique, np.array([float(np.median(own["seconds"][sizes == size])) for size in unique])
 
 
 def _through(gpus: int, sizes: NDArray[np.float64], seconds: NDArray[np.float64]) -> CollectiveFit:

@@ -173,15 +173,19 @@ def prefill_fits(systems: Path, gpu: str) -> list[np.ndarray]:
 
 
 def all_reduce_rows(systems: Path, gpu: str) -> Iterator[tuple[int, float, float]]:
-    """(GPUs, latency up to 32 KiB, bus bandwidth between 1 and 64 MB over the link rate), in graphs."""
+    """(GPUs, latency up to 32 KiB, bus bandwidth between 1 and 64 MB over the link rate), in graphs.
+
+    `message_size` counts elements of two bytes (calibrate/kernel_tables/collective.py says how that is known).
+    """
     node = yaml.safe_load((systems / f"{gpu}.yaml").read_text())["node"]
     for _, table in newest(systems, gpu, "comm", "custom_allreduce"):
         rows = table[~table.kernel_source.str.contains("eager")]
         for gpus, group in rows.groupby("num_gpus"):
             best = group.groupby("message_size", as_index=False).latency.min()
-            small = best[best.message_size <= 32768].latency.median() * 1e-3
-            large = best[(best.message_size >= 1e6) & (best.message_size <= 64e6)]
-            moved = 2 * (gpus - 1) / gpus * large.message_size
+            message_bytes = 2.0 * best.message_size
+            small = best[message_bytes <= 32768].latency.median() * 1e-3
+            large = best[(message_bytes >= 1e6) & (message_bytes <= 64e6)]
+            moved = 2 * (gpus - 1) / gpus * 2.0 * large.message_size
             bandwidth = np.median(moved / (large.latency * 1e-3 - small).clip(lower=1e-7)) / float(
                 node["intra_node_bw"]
             )

@@ -113,11 +113,12 @@ def test_a_grid_holds_its_measured_times_and_fills_the_shapes_between():
     assert read == pytest.approx(made.seconds[~missing], rel=0.2)
 
 
-def test_a_collective_leaves_every_second_message_out_and_ignores_eager_rows():
+def test_a_collective_counts_elements_leaves_every_second_message_out_and_ignores_eager_rows():
     sizes = np.array([2.0**power for power in range(7, 25)])
     seconds = 5e-6 + sizes / 1e11
     rows = {
-        "num_gpus": np.full(2 * len(sizes), 4), "message_size": np.tile(sizes, 2),
+        "num_gpus": np.full(2 * len(sizes), 4), "message_size": np.tile(sizes, 2) / 2,
+        "allreduce_dtype": np.full(2 * len(sizes), "bfloat16"),
         "seconds": np.concatenate([seconds, 5 * seconds]),
         "kernel_source": np.array(["vLLM_custom_graph"] * len(sizes) + ["vLLM_custom_eager"] * len(sizes)),
     }  # fmt: skip
