@@ -79,7 +79,7 @@ def decision_json(decision: Decision) -> str:
         "scenario": decision.scenario,
         "calibration": decision.calibration,
     }
-    return json.dumps(_plain(content), indent=2, allow_nan=False) + "\n"
+    return json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
 
 
 def _engine_words(decision: Decision, advice: Advice) -> Any:
@@ -87,18 +87,18 @@ def _engine_words(decision: Decision, advice: Advice) -> Any:
     return None if decision.scenario.speculation.tree is not None else json.loads(advice.engine_json())
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Dataclasses, models and arrays as JSON values; NaN and infinity as null."""
     if isinstance(value, BaseModel):
-        return _plain(value.model_dump(mode="json"))
+        return plain(value.model_dump(mode="json"))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in cast("dict[Any, Any]", value).items()}
+        return {str(key): plain(item) for key, item in cast("dict[Any, Any]", value).items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in cast("list[Any]", value)]
+        return [plain(item) for item in cast("list[Any]", value)]
     if isinstance(value, np.generic):
-        return _plain(value.item())
+        return plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -159,10 +159,11 @@ def _csv_row(load: LoadOutcome, arm: str, seen: ArmAtLoad, case: CaseAtLoad | No
         load.break_even.kind,
         load.break_even.length,
     ]
-    return [_csv_cell(value) for value in values]
+    return [csv_cell(value) for value in values]
 
 
-def _csv_cell(value: Any) -> Any:
+def csv_cell(value: Any) -> Any:
+    """Six significant digits; nothing where there is no number."""
     if isinstance(value, float):
         return f"{value:.6g}" if math.isfinite(value) else ""
     return value

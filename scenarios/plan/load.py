@@ -1,0 +1,70 @@
+"""The requests of a plan: the load at its rate, and by seed other draws of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from roofline.errors import InvalidInput
+from scenarios import notation
+from scenarios.imports.traces import Trace
+from scenarios.loads import LoadPoint, own_load, workload_at
+from scenarios.schema import Scenario
+from simulator.rng import Streams
+from simulator.workload import Workload
+
+
+def planned_point(scenario: Scenario, trace: Trace | None, at: str | None) -> LoadPoint:
+    """The load: `8x` of the workload's own rate, or requests per second.
+
+    Raises
+    ------
+    InvalidInput
+        A closed loop, no rate, or a load of 0 or less.
+    """
+    if scenario.workload.kind == "closed":
+        raise InvalidInput(
+            "a plan needs requests that arrive on their own, got workload.kind = 'closed'; give --rate or --trace"
+        )
+    own = own_load(scenario, trace)
+    if own is None or not np.isfinite(own):
+        raise InvalidInput("the load has no rate; give --rate 4, or a trace that lasts some time")
+    if at is None:
+        return LoadPoint(0, "rate", own)
+    value = notation.finite(at.removesuffix("x"), field="--at", example="8x or 44")
+    if value <= 0:
+        raise InvalidInput(f"--at must be above 0, got {at}; write it like 8x (of the workload's rate) or 44 (req/s)")
+    return LoadPoint(0, "rate", value * own if at.endswith("x") else value)
+
+
+def planned_requests(scenario: Scenario, point: LoadPoint, *, trace: Trace | None, seed: int) -> Workload:
+    """Requests of a seed. A drawn workload is drawn anew. A trace is the load: seed 0 replays it as it is, the others
+    from another request on, its end joined to its beginning by the mean gap. All bursts stay as they were recorded.
+    """
+    if trace is None or seed == 0:
+        return workload_at(scenario, point, trace=trace, seed=seed)
+    recorded = workload_at(scenario, point, trace=trace, seed=0)
+    begin = int(Streams(scenario.run.seed + seed).get("beginning of trace").integers(len(recorded)))
+    gaps_s = np.diff(recorded.arrival_s, prepend=recorded.arrival_s[0] - 1.0 / point.value)
+    gaps_s = np.roll(gaps_s, -begin)
+    return replace(
+        recorded,
+        arrival_s=np.cumsum(gaps_s) - gaps_s[0],
+        prompt_tokens=np.roll(recorded.prompt_tokens, -begin),
+        output_tokens=np.roll(recorded.output_tokens, -begin),
+        prefix_hit_tokens=np.roll(recorded.prefix_hit_tokens, -begin),
+        class_id=np.roll(recorded.class_id, -begin),
+    )
+
+
+def some_of(requests: Workload, every: int, first: int) -> Workload:
+    """Every so-manieth request from `first` on: what one of `every` replicas gets in turn."""
+    return replace(
+        requests,
+        arrival_s=requests.arrival_s[first::every].copy(),
+        prompt_tokens=requests.prompt_tokens[first::every].copy(),
+        output_tokens=requests.output_tokens[first::every].copy(),
+        prefix_hit_tokens=requests.prefix_hit_tokens[first::every].copy(),
+        class_id=requests.class_id[first::every].copy(),
+    )

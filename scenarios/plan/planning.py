@@ -1,0 +1,144 @@
+"""The plan: every deployment on its own, in parallel; ranked; the best one looked at closer."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import signal
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+
+from roofline.catalog import gpu
+from roofline.errors import InvalidInput
+from scenarios.build import build_service
+from scenarios.files import looks_like_path
+from scenarios.loads import kinds, read_scenario_trace
+from scenarios.plan.answer import Plan, PlanRow
+from scenarios.plan.best import about_best, settled_row
+from scenarios.plan.load import planned_point, planned_requests
+from scenarios.plan.money import cost_of
+from scenarios.plan.question import Choice, PlanOptions, choices
+from scenarios.plan.rows import rows_of
+from scenarios.questions.assumptions import Assumption, assumptions_of
+from scenarios.questions.decide import package_version
+from scenarios.questions.pool import Progress, say_nothing
+from scenarios.schema import Scenario
+
+
+def plan(
+    scenario: Scenario, options: PlanOptions | None = None, *, workers: int = 1, progress: Progress | None = None
+) -> Plan:
+    """Replicas for the scenario's load and objectives, by deployment and mode.
+
+    `workers` above 1 starts processes (a script must then guard its entry); the result does not depend on it.
+
+    Raises
+    ------
+    InvalidInput
+        No objective, no rate, a closed loop, or a field that is wrong whatever the deployment.
+    """
+    options = options or PlanOptions()
+    asked = choices(scenario, options)
+    _check(scenario, options, asked)
+    trace = read_scenario_trace(scenario)
+    point = planned_point(scenario, trace, options.at)
+    told = progress or say_nothing
+    told(0, len(asked) + 1)
+    rows = _all_rows(scenario, asked, options, workers=workers, progress=told)
+    ranked = _ranked(scenario, rows, options)
+    best = about_best(scenario, ranked[0], options) if ranked[0].count is not None else None
+    told(len(asked) + 1, len(asked) + 1)
+    scaled = best.scaled if best is not None else None
+    return Plan(
+        scenario=scenario,
+        options=options,
+        load_per_s=point.value,
+        requests=len(planned_requests(scenario, point, trace=trace, seed=0)),
+        rows=tuple(ranked),
+        costs=tuple(cost_of(row, options, scaled if index == 0 else None) for index, row in enumerate(ranked)),
+        best=best,
+        assumptions=_assumptions(scenario, ranked),
+        version=package_version(),
+    )
+
+
+def _check(scenario: Scenario, options: PlanOptions, asked: Sequence[Choice]) -> None:
+    """What is wrong whatever the deployment, before anything is simulated."""
+    if not scenario.slo and not any(kind.slo for kind in kinds(scenario.workload)):
+        raise InvalidInput("a plan needs objectives; give e.g. --slo ttft_p95=1s --slo tpot_p95=40ms")
+    names = sorted({choice.gpu for choice in asked})
+    for name in names:
+        if not looks_like_path(name):
+            gpu(name)
+    priced = [name for name, _ in options.prices]
+    if priced and set(names) - set(priced):
+        raise InvalidInput(
+            f"prices are given for {', '.join(priced)} but not for {', '.join(sorted(set(names) - set(priced)))}; "
+            "price every GPU that is compared, or none"
+        )
+    for name in sorted(set(priced) - set(names)):
+        raise InvalidInput(f"a price is given for {name}, which is not compared; the GPUs are {', '.join(names)}")
+
+
+def _all_rows(
+    scenario: Scenario, asked: Sequence[Choice], options: PlanOptions, *, workers: int, progress: Progress
+) -> list[PlanRow]:
+    """Rows in the order of the choices, whatever order they were found in."""
+    found: dict[int, tuple[PlanRow, ...]] = {}
+    if workers <= 1 or len(asked) == 1:
+        for index, choice in enumerate(asked):
+            found[index] = rows_of(scenario, choice, options)
+            progress(len(found), len(asked) + 1)
+        return _joined(found)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(asked)), mp_context=context, initializer=_let_parent_stop) as pool:
+        futures = {pool.submit(rows_of, scenario, choice, options): index for index, choice in enumerate(asked)}
+        try:
+            for future in as_completed(futures):
+                found[futures[future]] = future.result()
+                progress(len(found), len(asked) + 1)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return _joined(found)
+
+
+def _joined(found: dict[int, tuple[PlanRow, ...]]) -> list[PlanRow]:
+    return [row for index in sorted(found) for row in found[index]]
+
+
+def _let_parent_stop() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _ranked(scenario: Scenario, rows: list[PlanRow], options: PlanOptions) -> list[PlanRow]:
+    """Best first; the first is settled on more seeds, and has to stay first after that."""
+    ranked = sorted(rows, key=lambda row: _rank(row, options))
+    settled: set[tuple[Choice, str]] = set()
+    while ranked[0].count is not None and (ranked[0].choice, ranked[0].mode) not in settled:
+        settled.add((ranked[0].choice, ranked[0].mode))
+        ranked[0] = settled_row(scenario, ranked[0], options)
+        ranked.sort(key=lambda row: _rank(row, options))
+    return ranked
+
+
+def _rank(row: PlanRow, options: PlanOptions) -> tuple[float, ...]:
+    """Cheapest first where prices are given, else fewest GPUs; then fewer GPUs, then the faster tokens."""
+    if row.count is None or row.gpus is None:
+        return (math.inf, math.inf, math.inf)
+    price = options.price(row.choice.gpu)
+    per_gpu_hour = price.per_gpu_hour or price.reserved_per_gpu_hour or 1.0
+    return (row.gpus * per_gpu_hour, float(row.gpus), -row.count.user_tokens_per_s)
+
+
+def _assumptions(scenario: Scenario, ranked: Sequence[PlanRow]) -> tuple[Assumption, ...]:
+    """What the rows rest on: that of the best one, and the machines of the others."""
+    shown: dict[str, Assumption] = {}
+    for row in ranked:
+        if row.floors and row.choice.gpu not in [text.split(":")[0] for text in shown]:
+            service = build_service(row.choice.applied_to(scenario))
+            cases = service.cases if any(each.mode != "off" for each in ranked) else ()
+            for each in assumptions_of(service, cases=cases[len(cases) // 2 : len(cases) // 2 + 1]):
+                shown.setdefault(each.text, each)
+    router = "requests go to the replica with the fewest outstanding, at once and for nothing"
+    return (*shown.values(), Assumption("assumed", router))

@@ -1,0 +1,204 @@
+"""What `specdec plan` prints: the answer, the ranked rows, more about the best, what it rests on."""
+
+from __future__ import annotations
+
+from scenarios.plan.answer import Best, Cost, CountTried, Plan, PlanRow, Reached
+from scenarios.report import words
+
+_HEADER = [
+    *("", "GPU", "TP", "precision", "mode", "K", "replicas", "GPUs", "perfect", "attained", "one fewer"),
+    *("TTFT p95", "TPOT p95 ms", "tok/s/GPU", "tok/s/user", "batch", "AL", ""),
+]
+_MODE = {"off": "off", "static": "static K", "schedule": "best K", "dynamic": "dynamic"}
+
+
+def plan_text(plan: Plan) -> str:
+    """The whole report, without a final newline."""
+    parts = [
+        [headline(plan)],
+        best_lines(plan),
+        table_lines(plan),
+        excluded_lines(plan),
+        ["Rests on", *(words.labelled_text(item.label, item.text) for item in plan.assumptions)],
+    ]
+    return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+def headline(plan: Plan) -> str:
+    """The first line: what to buy, or that nothing does."""
+    load = words.load_text(plan.load_per_s, "rate")
+    if plan.best is None:
+        return f"{plan.rows[0].status}: no deployment meets the objectives at {load}"
+    row = plan.best.row
+    assert row.count is not None
+    margin = min(row.count.reached, key=lambda each: each.fraction - each.wanted_fraction)
+    return (
+        f"{row.replicas} replicas of {row.choice.tensor_parallel} x {row.choice.gpu} ({row.gpus} GPUs, "
+        f"{row.choice.precision}, speculation {_MODE[row.mode]}{_drafts(row)}) carry {load}: "
+        f"{_reached_text(margin)}"
+    )
+
+
+def _drafts(row: PlanRow) -> str:
+    return f" {row.draft_tokens}" if row.mode == "static" else ""
+
+
+def _reached_text(reached: Reached) -> str:
+    share, half = 100 * reached.fraction, 100 * reached.half_width_fraction
+    return f"{share:.1f} % (+- {half:.1f}) meet {reached.objective}, {100 * reached.wanted_fraction:g} % must"
+
+
+def best_lines(plan: Plan) -> list[str]:
+    """Paragraphs about the best row."""
+    best = plan.best
+    if best is None or best.row.count is None:
+        return []
+    lines = [*_decision_lines(best), *_room_lines(best), *_mark_lines(best)]
+    lines += _mean_lines(plan, best)
+    lines += _cost_lines(plan.costs[0], plan)
+    return lines
+
+
+def _decision_lines(best: Best) -> list[str]:
+    row, fewer = best.row, best.row.one_fewer
+    assert row.count is not None
+    text = f"{row.count.seeds} seeds, {'decided by the interval' if row.count.decided else 'by the estimate'}."
+    if fewer is not None:
+        worst = min(fewer.reached, key=lambda each: each.fraction - each.wanted_fraction)
+        text += f" One replica fewer {'misses' if fewer.decided else 'may or may not do'}: {_reached_text(worst)}."
+    text += f" A perfect system needs {row.bound_replicas:.1f} replicas for the work alone."
+    return words.paragraph("Decision", text)
+
+
+def _room_lines(best: Best) -> list[str]:
+    row = best.row
+    assert row.replicas is not None
+    more = f"{100 * best.headroom_fraction:.0f} %"
+    room = f"at least {more}" if best.headroom_is_bound else more
+    spare = (row.replicas + 1) * row.choice.tensor_parallel
+    text = f"The load may grow by {room} before an objective is missed. "
+    text += f"N + 1, so that one replica may fail: {row.replicas + 1} replicas, {spare} GPUs."
+    return words.paragraph("Headroom", text)
+
+
+def _mark_lines(best: Best) -> list[str]:
+    marks = best.marks
+    full = (
+        f"the backlog grows from {marks.saturation_per_s:.3g} req/s on"
+        if marks.saturation_per_s is not None
+        else f"the backlog does not grow up to {marks.highest_per_s:.3g} req/s"
+    )
+    text = (
+        f"One replica: knee at {marks.knee_per_s:.3g} req/s (throughput over latency), peak at {marks.peak_per_s:.3g} "
+        f"req/s (most requests inside the objectives), saturation: {full}."
+    )
+    return words.paragraph("Marks", text)
+
+
+def _mean_lines(plan: Plan, best: Best) -> list[str]:
+    scaled = best.scaled
+    if scaled is None:
+        return []
+    options = plan.options
+    met = "meets the objectives" if scaled.meets else "misses an objective at any target"
+    worst = min(scaled.reached, key=lambda each: each.fraction - each.wanted_fraction)
+    text = (
+        f"With an autoscaler ({options.start_delay_s:g} s to start, {options.cool_down_s:g} s to cool down): "
+        f"{scaled.mean_replicas:.1f} replicas on average, {scaled.peak_replicas} at most, at a target of "
+        f"{scaled.target_outstanding:.3g} requests in each; {met}: {_reached_text(worst)}."
+    )
+    return words.paragraph("Mean", text)
+
+
+def _cost_lines(cost: Cost, plan: Plan) -> list[str]:
+    parts = [
+        f"{name} {value:.3g} a million output tokens ({spare:.3g} with N + 1)"
+        for name, value, spare in (
+            ("usage-based", cost.usage_per_million_tokens, cost.usage_spare_per_million_tokens),
+            ("reserved", cost.reserved_per_million_tokens, cost.reserved_spare_per_million_tokens),
+        )
+        if value is not None and spare is not None
+    ]
+    if not parts:
+        return words.paragraph("Cost", "No price was given (--price GPU=MONEY per GPU and hour), so none is shown.")
+    return words.paragraph("Cost", f"{'; '.join(parts)}, at the prices you gave.")
+
+
+def table_lines(plan: Plan) -> list[str]:
+    """The rows with a count, best first; a star marks the Pareto front."""
+    front = set(plan.pareto)
+    ranked = [(index, row) for index, row in enumerate(plan.rows) if row.count is not None]
+    if not ranked:
+        return []
+    priced = any(cost.usage_per_million_tokens or cost.reserved_per_million_tokens for cost in plan.costs)
+    header = [*_HEADER[:-1], *(["usage/Mtok", "reserved/Mtok"] if priced else []), ""]
+    rows = [
+        [*_cells(row), *(_cost_cells(plan.costs[index]) if priced else []), "*" if index in front else ""]
+        for index, row in ranked
+    ]
+    note = (
+        f"  ({plan.requests:,} requests; attained: the scarcest objective; perfect: replicas that the work alone "
+        "takes; *: no other is better in both tok/s/GPU and tok/s/user)"
+    )
+    return [
+        *words.grid([each.lstrip() for each in header], [[str(cell) for cell in row] for row in rows], left=5),
+        note,
+    ]
+
+
+def _cells(row: PlanRow) -> list[str]:
+    count = row.count
+    assert count is not None
+    sure = "" if count.decided else "~"
+    return [
+        "",
+        row.choice.gpu,
+        str(row.choice.tensor_parallel),
+        row.choice.precision,
+        _MODE[row.mode],
+        str(row.draft_tokens or "-"),
+        f"{sure}{count.replicas}",
+        str(row.gpus),
+        f"{row.bound_replicas:.1f}",
+        _scarcest(count),
+        _scarcest(row.one_fewer) if row.one_fewer is not None else "-",
+        words.time_text(count.ttft_s[1]),
+        words.time_text(count.tpot_s[1]),
+        words.number(row.gpu_tokens_per_s(count)),
+        words.number(count.user_tokens_per_s),
+        words.number(count.mean_batch),
+        f"{count.acceptance_length:.2f}",
+    ]
+
+
+def _scarcest(count: CountTried) -> str:
+    worst = min(count.reached, key=lambda each: each.fraction - each.wanted_fraction)
+    return f"{100 * worst.fraction:.1f} %"
+
+
+def _cost_cells(cost: Cost) -> list[str]:
+    values = (cost.usage_per_million_tokens, cost.reserved_per_million_tokens)
+    return ["-" if value is None else words.number(value) for value in values]
+
+
+def verification_lines(chosen: CountTried, fewer: CountTried | None) -> list[str]:
+    """The chosen count and one fewer on other seeds."""
+    lines: list[str] = []
+    for count in (chosen, fewer):
+        if count is not None:
+            shares = "; ".join(_reached_text(each) for each in count.reached)
+            verdict = "meets" if count.meets else "misses"
+            lines += words.paragraph(
+                "Verified", f"{count.replicas} replicas, {count.seeds} other seeds: {verdict}: {shares}."
+            )
+    return ["", *lines]
+
+
+def excluded_lines(plan: Plan) -> list[str]:
+    """Rows without a count, each with its reason."""
+    lines: list[str] = []
+    for row in plan.rows:
+        if row.count is None:
+            name = f"{row.choice.tensor_parallel} x {row.choice.gpu}, {row.choice.precision}, {_MODE[row.mode]}"
+            lines += words.paragraph("  ", f"{name}: {row.status}: {row.reason}")
+    return ["Not possible", *lines] if lines else []
