@@ -18,13 +18,12 @@ def command(rows: tuple[str, ...], out: Path | None, seed: int, workers: int | N
     """Compute the chapter's claims L1 to L16 (all, or the ROWs named) and judge them."""
     from scenarios.chapter.rows import chapter_rows, row_names
     from scenarios.cli.progress import load_progress
-    from scenarios.files import check_can_write
     from scenarios.questions.pool import available_workers
-    from scenarios.report.chapter_text import chapter_text, write_chapter
+    from scenarios.report.chapter_text import chapter_text, check_place, write_chapter
 
     row_names(rows)
     if out is not None:
-        check_can_write(out.parent if out.suffix else out)
+        check_place(out)
     with load_progress(what="computing rows") as told:
         made = chapter_rows(rows, seed=seed, workers=workers or available_workers(), progress=told)
     click.echo(chapter_text(made))

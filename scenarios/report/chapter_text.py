@@ -13,7 +13,7 @@ from typing import Any
 
 from roofline.errors import InvalidInput
 from scenarios.chapter.judging import Claim, Quantity, Row, Table, judge
-from scenarios.files import folder_written_at_once, write_text_at_once
+from scenarios.files import check_can_write, folder_written_at_once, write_text_at_once
 from scenarios.report.words import WIDTH, grid, number, share_text
 
 _INDENT = " " * 6
@@ -60,20 +60,25 @@ def chapter_json(rows: Sequence[Row]) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def write_chapter(out: Path, rows: Sequence[Row]) -> None:
-    """A page (`.md`), JSON (`.json`), or a folder with both, whole or not at all.
+def check_place(out: Path) -> None:
+    """Refuse a place for the chapter that cannot be written, before anything is computed.
 
     Raises
     ------
     InvalidInput
-        Another ending, or a place that cannot be written.
+        An ending other than `.md` and `.json`, or a folder that cannot be made or written.
     """
+    if out.suffix not in ("", ".md", ".json"):
+        raise InvalidInput(f"--out {out}: must end in .md or .json, or be a folder, got {out.suffix!r}; rename it")
+    check_can_write(out.parent if out.suffix else out)
+
+
+def write_chapter(out: Path, rows: Sequence[Row]) -> None:
+    """A page (`.md`), JSON (`.json`), or a folder with both, whole or not at all."""
     if out.suffix == ".md":
         write_text_at_once(out, chapter_page(rows))
     elif out.suffix == ".json":
         write_text_at_once(out, chapter_json(rows))
-    elif out.suffix:
-        raise InvalidInput(f"--out {out}: must end in .md or .json, or be a folder, got {out.suffix!r}")
     else:
         with folder_written_at_once(out) as folder:
             write_text_at_once(folder / "chapter.md", chapter_page(rows))
