@@ -61,11 +61,11 @@ class Package:
         if engine not in known:
             raise UnknownName(f"system {system!r} has no tables of engine {engine!r} (it has {', '.join(known)})")
 
-    def table(self, system: str, engine: str, name: str) -> TableFile | None:
-        """The newest engine version's table `family/name`, None where there is none."""
+    def table(self, system: str, engine: str, name: str, *, version: str = "*") -> TableFile | None:
+        """The table `family/name` of the newest engine version, or of `version`; None where there is none."""
         family, table = name.split("/")
         folder = self.systems / "data" / system / family / engine
-        files = sorted(folder.glob(f"*/{table}_perf.parquet"), key=lambda path: _version_key(path.parent.name))
+        files = sorted(folder.glob(f"{version}/{table}_perf.parquet"), key=lambda path: _version_key(path.parent.name))
         return TableFile(files[-1], system, engine, files[-1].parent.name) if files else None
 
 

@@ -1,9 +1,11 @@
 """Replay measured runs of vLLM without speculation and compare per-request times.
 
 A run is a folder with `meta.json` (engine arguments) and `requests.jsonl` (one request a line: `input_toks`,
-`output_toks`, `queued_ts`, `first_token_ts`, `last_token_ts`, seconds). Nothing is fitted here.
+`output_toks`, `queued_ts`, `first_token_ts`, `last_token_ts`, seconds). Nothing is fitted here. With the package of
+kernel tables a run over several GPUs takes the all-reduce measured under its own engine version (`vllm_version`), where
+there is one: over PCIe it differs from version to version more than any other kernel.
 
-Usage: python docs/derivations/replay_vllm_run.py GPU RUN_FOLDER...
+Usage: python docs/derivations/replay_vllm_run.py GPU RUN_FOLDER... [--package UNPACKED_WHEEL]
 """
 
 import argparse
@@ -13,6 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from calibrate.kernel_tables.collective import fit_all_reduce
+from calibrate.kernel_tables.package import open_package
+from calibrate.kernel_tables.reading import read_rows
+from roofline.calibration import Calibration
 from roofline.catalog import engine, gpu, shipped_calibration
 from roofline.cost import Deployment, TableSize, step_cost_table
 from roofline.efficiency import catalogue_calibration
@@ -47,10 +53,10 @@ def measured(folder: Path) -> tuple[Workload, dict[str, np.ndarray]]:
     }
 
 
-def replay(folder: Path, gpu_name: str, *, catalogue: bool) -> tuple[Result, float]:
+def replay(folder: Path, gpu_name: str, calibration: Calibration) -> tuple[Result, float]:
     """The simulated run and the wall time of simulating it."""
     workload, _ = measured(folder)
-    costs, limits = deployment(folder, gpu_name, catalogue=catalogue)
+    costs, limits = deployment(folder, gpu_name, calibration)
     off = Speculation(proposer=NoProposer(), policy=FixedDraft(0), acceptance=())
     simulate(workload, costs=costs, limits=limits, speculation=off, seed=0)
     started = time.perf_counter()
@@ -58,16 +64,29 @@ def replay(folder: Path, gpu_name: str, *, catalogue: bool) -> tuple[Result, flo
     return result, time.perf_counter() - started
 
 
-def deployment(folder: Path, gpu_name: str, *, catalogue: bool) -> tuple[StepCostTable, EngineLimits]:
+def constants(folder: Path, gpu_name: str, *, catalogue: bool, package: Path | None) -> Calibration:
+    """The shipped constants, or the catalogue's; with a package the all-reduce of the run's engine version."""
+    shipped = None if catalogue else shipped_calibration(gpu_name, "vllm")
+    calibration = shipped or catalogue_calibration(gpu(gpu_name), engine("vllm"))
+    if package is None:
+        return calibration
+    tables, version = open_package(package), json.loads((folder / "meta.json").read_text())["vllm_version"]
+    table = tables.table(tables.system(gpu_name).name, "vllm", "comm/custom_allreduce", version=version)
+    fits = fit_all_reduce(read_rows(table, "custom_allreduce"))[0] if table is not None else []
+    measured_groups = {fit.gpus for fit in fits}
+    others = [fit for fit in calibration.collectives if fit.gpus not in measured_groups]
+    return calibration.model_copy(update={"collectives": tuple(fits + others)})
+
+
+def deployment(folder: Path, gpu_name: str, calibration: Calibration) -> tuple[StepCostTable, EngineLimits]:
     """Cost table and limits of a run's engine arguments."""
     arguments = json.loads((folder / "meta.json").read_text())["engine_kwargs"]
     model, profile, spec = load_model(NAMES[arguments["model"]]), engine("vllm"), gpu(gpu_name)
-    calibration = None if catalogue else shipped_calibration(gpu_name, "vllm")
     parallel = Parallelism(tensor=arguments["tensor_parallel_size"])
     budget, sequences = arguments["max_num_batched_tokens"], arguments["max_num_seqs"]
     place = Deployment(
         gpu=spec,
-        calibration=calibration or catalogue_calibration(spec, profile),
+        calibration=calibration,
         parallel=parallel,
         graph_tokens=profile.graph_tokens(spec, max_sequences=sequences),
     )
@@ -93,9 +112,11 @@ def main() -> None:
     parser.add_argument("gpu")
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--catalogue", action="store_true", help="with catalogue efficiencies")
+    parser.add_argument("--package", type=Path, help="unpacked wheel of the kernel tables")
     arguments = parser.parse_args()
     for folder in arguments.folders:
-        result, wall_s = replay(folder, arguments.gpu, catalogue=arguments.catalogue)
+        used = constants(folder, arguments.gpu, catalogue=arguments.catalogue, package=arguments.package)
+        result, wall_s = replay(folder, arguments.gpu, used)
         _, real = measured(folder)
         print(f"{folder.name}: simulated in {wall_s:.3f} s")
         simulated = {"tpot": result.tpot_s, "latency": result.latency_s, "ttft": result.ttft_s}
