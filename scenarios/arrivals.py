@@ -66,7 +66,7 @@ class TraceWorkload(Frozen):
 
     kind: Literal["trace"] = "trace"
     path: str
-    format: Literal["auto", "azure", "mooncake"] = "auto"
+    format: Literal["auto", "azure", "mooncake", "burstgpt", "bailian"] = "auto"
     max_requests: PositiveInt | None = Field(default=None, description="only the first so many")
     prefix_hits: Literal["none", "unlimited_cache"] = Field(
         default="none", description="Mooncake block hashes: hits of a cache that never evicts"

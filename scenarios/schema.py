@@ -30,6 +30,7 @@ from scenarios.drafting import (
     Drafting,
     Method,
 )
+from scenarios.measured import Measured
 
 __all__ = ["HEAD_METHODS", "MATCHING_METHODS", "PARALLEL_METHODS", "Method", "Scenario", "merge"]
 
@@ -121,6 +122,7 @@ class Scenario(Frozen):
     loads: Loads = Loads()
     slo: tuple[str, ...] = ()
     run: Run = Run()
+    measured: Measured | None = Field(default=None, description="what was measured of it, from `specdec import`")
 
     @model_validator(mode="before")
     @classmethod

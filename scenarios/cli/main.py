@@ -21,6 +21,7 @@ COMMANDS = {
     "simulate": ("scenarios.cli.simulate", "One arm at one load, with a table of its requests."),
     "sweep": ("scenarios.cli.sweep", "A scenario over axes of any field, resumable, on one core or a cluster."),
     "compare": ("scenarios.cli.compare", "Two scenarios, and the term that makes the difference."),
+    "import": ("scenarios.cli.import_measured", "Your benchmark files, metrics, logs or traces as a scenario."),
     "check": ("scenarios.cli.check", "Traps of a serving configuration, and the seven don'ts."),
     "chapter": ("scenarios.cli.chapter", "The course chapter's claims L1 to L16, computed and judged."),
     "validate": ("scenarios.cli.validate", "Predictions against published measurements: how far off, by family."),

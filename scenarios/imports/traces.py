@@ -1,8 +1,9 @@
-"""Request traces: Azure LLM inference CSV and Mooncake JSONL, to arrays.
+"""Request traces: Azure LLM inference CSV, BurstGPT CSV, Mooncake and Qwen-Bailian JSONL, to arrays.
 
 Azure/AzurePublicDataset: `TIMESTAMP,ContextTokens,GeneratedTokens`, CRLF, naive or +00:00 times with
 seven fraction digits. kvcache-ai/Mooncake: one object a line with `timestamp` (ms), `input_length`,
-`output_length`, `hash_ids` (blocks of 512 tokens).
+`output_length`, `hash_ids` (blocks of 512 tokens). HPMLL/BurstGPT: `Timestamp` (s), `Request tokens`, `Response tokens`
+(0: failed). Qwen-Bailian: as Mooncake with `chat_id`, seconds and blocks of 16 tokens.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ from numpy.typing import NDArray
 
 from roofline.errors import InvalidInput
 
-TraceFormat = Literal["auto", "azure", "mooncake"]
+TraceFormat = Literal["auto", "azure", "mooncake", "burstgpt", "bailian"]
 AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 MOONCAKE_KEYS = ("timestamp", "input_length", "output_length")
 MOONCAKE_BLOCK_TOKENS = 512
+BAILIAN_BLOCK_TOKENS = 16
+_LARGEST = 2.0**62
+BURSTGPT_COLUMNS = ("Timestamp", "Request tokens", "Response tokens")
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d(?:\.\d+)?)(?:\+00:00|Z)?")
 _SECONDS_PER_DAY = 86400.0
 _AGAIN = "the file looks cut off: fetch it again or remove the line"
@@ -36,7 +40,8 @@ class Trace:
     """Requests in order of arrival; times start at 0.
 
     `prefix_hit_tokens`: prompt tokens whose blocks an earlier request already held (Mooncake hashes, a cache
-    that never evicts); zeros where the format does not say. `hashed`: whether any request names its blocks.
+    that never evicts); zeros where the format does not say. `hashed`: whether any request names its blocks. `skipped`:
+    requests of the file that failed (BurstGPT: no response), which are left out.
     """
 
     arrival_s: NDArray[np.float64]
@@ -46,6 +51,7 @@ class Trace:
     format: str
     sha256: str
     hashed: bool = False
+    skipped: int = 0
 
     @property
     def requests(self) -> int:
@@ -82,12 +88,15 @@ def read_trace(path: Path, *, format: TraceFormat = "auto", max_requests: int | 
     text = content.decode("utf-8-sig", errors="replace")
     if not text.strip():
         raise InvalidInput(f"trace {path}: is empty; give a file with a header and requests")
-    kind = format if format != "auto" else "mooncake" if text.lstrip().startswith("{") else "azure"
     lines = text.splitlines()
-    rows = _mooncake(path, lines) if kind == "mooncake" else _azure(path, lines)
+    kind = format if format != "auto" else _format_of(lines)
     kept: list[_Row] = []
     previous_s = -math.inf
-    for row in rows:
+    skipped = 0
+    for row in _rows(path, lines, kind):
+        if kind == "burstgpt" and row.output_tokens == 0:
+            skipped += 1
+            continue
         _check(path, row, previous_s)
         previous_s = row.time_s
         kept.append(row)
@@ -104,7 +113,27 @@ def read_trace(path: Path, *, format: TraceFormat = "auto", max_requests: int | 
         format=kind,
         sha256=hashlib.sha256(content).hexdigest(),
         hashed=any(row.hashed for row in kept),
+        skipped=skipped,
     )
+
+
+def _format_of(lines: list[str]) -> TraceFormat:
+    first = next(line for line in lines if line.strip()).lstrip()
+    if first.startswith("{"):
+        return "bailian" if '"chat_id"' in first else "mooncake"
+    return "burstgpt" if BURSTGPT_COLUMNS[1] in first else "azure"
+
+
+def _rows(path: Path, lines: list[str], kind: TraceFormat) -> Iterator[_Row]:
+    match kind:
+        case "mooncake":
+            return _blocks(path, lines, ticks_per_s=1000.0, block_tokens=MOONCAKE_BLOCK_TOKENS)
+        case "bailian":
+            return _blocks(path, lines, ticks_per_s=1.0, block_tokens=BAILIAN_BLOCK_TOKENS)
+        case "burstgpt":
+            return _table(path, lines, BURSTGPT_COLUMNS)
+        case _:
+            return _table(path, lines, AZURE_COLUMNS)
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:
@@ -130,15 +159,15 @@ def _check(path: Path, row: _Row, previous_s: float) -> None:
             )
 
 
-def _azure(path: Path, lines: list[str]) -> Iterator[_Row]:
+def _table(path: Path, lines: list[str], columns: tuple[str, str, str]) -> Iterator[_Row]:
     header = [name.strip() for name in lines[0].split(",")]
-    missing = [name for name in AZURE_COLUMNS if name not in header]
+    missing = [name for name in columns if name not in header]
     if missing:
         raise InvalidInput(
             f"trace {path}: column {missing[0]} is missing, the header is {lines[0][:80]!r}; "
-            f"it must name {', '.join(AZURE_COLUMNS)}"
+            f"it must name {', '.join(columns)}"
         )
-    time_at, prompt_at, output_at = (header.index(name) for name in AZURE_COLUMNS)
+    time_at, prompt_at, output_at = (header.index(name) for name in columns)
     days: dict[str, float] = {}
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
@@ -151,8 +180,8 @@ def _azure(path: Path, lines: list[str]) -> Iterator[_Row]:
         yield _Row(
             line=number,
             time_s=_azure_time_s(path, number, cells[time_at], days),
-            prompt_tokens=_whole(path, number, "ContextTokens", cells[prompt_at]),
-            output_tokens=_whole(path, number, "GeneratedTokens", cells[output_at]),
+            prompt_tokens=_whole(path, number, columns[1], cells[prompt_at]),
+            output_tokens=_whole(path, number, columns[2], cells[output_at]),
         )
 
 
@@ -190,7 +219,7 @@ def _whole(path: Path, line: int, column: str, text: str) -> int:
         ) from None
 
 
-def _mooncake(path: Path, lines: list[str]) -> Iterator[_Row]:
+def _blocks(path: Path, lines: list[str], *, ticks_per_s: float, block_tokens: int) -> Iterator[_Row]:
     held: set[int] = set()
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -201,25 +230,34 @@ def _mooncake(path: Path, lines: list[str]) -> Iterator[_Row]:
             raise InvalidInput(f"trace {path}: line {number} is not JSON ({error.msg}); {_AGAIN}") from error
         item = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
         for key in MOONCAKE_KEYS:
-            if not isinstance(item.get(key), int | float) or isinstance(item.get(key), bool):
+            value = item.get(key)
+            if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < _LARGEST:
                 raise InvalidInput(
-                    f"trace {path}: line {number}: {key} must be a number, got {item.get(key)!r}; "
+                    f"trace {path}: line {number}: {key} must be a number, got {value!r}; "
                     f"every line needs {', '.join(MOONCAKE_KEYS)}"
                 )
-        time_ms = float(item["timestamp"])
-        if not math.isfinite(time_ms) or time_ms < 0:
+        ticks = float(item["timestamp"])
+        if not math.isfinite(ticks) or ticks < 0:
+            unit = "s" if ticks_per_s == 1.0 else "ms"
             raise InvalidInput(
-                f"trace {path}: line {number}: timestamp must be at least 0 ms, got {time_ms:g}; correct the line"
+                f"trace {path}: line {number}: timestamp must be at least 0 {unit}, got {ticks:g}; correct the line"
             )
-        hashes = cast("list[int]", item.get("hash_ids") or [])
+        hashes = _hashes(path, number, item)
         hits = next((index for index, block in enumerate(hashes) if block not in held), len(hashes))
         held.update(hashes)
         prompt_tokens = int(item["input_length"])
         yield _Row(
             line=number,
-            time_s=time_ms / 1000.0,
+            time_s=ticks / ticks_per_s,
             prompt_tokens=prompt_tokens,
             output_tokens=int(item["output_length"]),
-            hit_tokens=max(0, min(hits * MOONCAKE_BLOCK_TOKENS, prompt_tokens - 1)),
+            hit_tokens=max(0, min(hits * block_tokens, prompt_tokens - 1)),
             hashed=bool(hashes),
         )
+
+
+def _hashes(path: Path, line: int, item: dict[str, Any]) -> list[int]:
+    hashes: object = item.get("hash_ids") or []
+    if not isinstance(hashes, list) or not all(isinstance(block, int | str) for block in cast("list[object]", hashes)):
+        raise InvalidInput(f"trace {path}: line {line}: hash_ids must be a list of block names; correct the line")
+    return cast("list[int]", hashes)
