@@ -258,6 +258,7 @@ def write_text_at_once(file: Path, text: str) -> None:
         handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
+        os.chmod(name, 0o644)  # temporary files are for their owner alone
         os.replace(name, file)
     except OSError as error:
         raise InvalidInput(f"{file}: cannot be written ({error.strerror}); give a path you may write to") from error

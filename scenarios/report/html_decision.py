@@ -10,7 +10,7 @@ import tomli_w
 from roofline.units import gib_from_bytes
 from scenarios.report import words
 from scenarios.report.decision_text import assumption_rows, load_rows
-from scenarios.report.html import data_uri, rendered, svg_uri
+from scenarios.report.page import data_uri, rendered, svg_uri
 from scenarios.report.verdict_text import advice_lines, cost_lines, headline, interval_lines, why_lines
 
 if TYPE_CHECKING:

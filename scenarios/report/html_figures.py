@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scenarios.questions.decide import package_version
-from scenarios.report.html import data_uri, rendered, svg_uri
+from scenarios.report.page import data_uri, rendered, svg_uri
 
 if TYPE_CHECKING:
     from scenarios.figures.course import Drawn

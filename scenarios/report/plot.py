@@ -93,7 +93,7 @@ def _draw_advice(axes: Axes, advice: Advice) -> None:
 
 def _draw_experts(axes: Axes, experts: Experts, rows: int) -> None:
     """Share of experts over batch, for a plain step and a verification."""
-    batches = 2 ** np.arange(9)
+    batches = np.array([1, 2, 4, 8, 16, 32, 64, 128, 256], dtype=np.float64)
     for index, each in enumerate((1, rows)):
         touched = np.asarray(experts_touched(experts.count, experts.per_token, batches * each))
         name = "plain step" if each == 1 else f"verify, {rows} rows each"
