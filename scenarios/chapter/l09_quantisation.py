@@ -37,7 +37,7 @@ def quantisation(seed: int) -> Row:
         says="quantising the target lowers acceptance a little, INT4 more than INT8, mostly in the tail; keep the "
         "draft in 16 bit: its memory is small (below 3B; hundreds of MB to 2 GB), the real memory is activations and "
         "expansion",
-        command=f"specdec decide {DENSE} --draft-quantization fp8",
+        command=f"specdec decide {DENSE} --loads 5 --explain",
         claims=(*_moved(seed), _draft_bytes(), _activations(seed), _draft_precision(seed)),
         note="The quantised head has drawn weights: it shows the mechanism, not a model's loss. What fills memory is "
         "neither activations nor the draft but the cache.",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
+from typing import Any
 
 from scenarios.build import Service
 from scenarios.chapter.judging import Claim, Quantity, Row, Table
@@ -16,14 +15,20 @@ from scenarios.questions.break_even import speculating_arm
 from scenarios.questions.replay import measured_by_position, replay_log
 from simulator.compare import paired_speedup
 from simulator.matchers import NgramMatcher, SuffixMatcher
-from simulator.plan import Speculation
-from simulator.rng import Streams
-from simulator.sessions import Sessions, serve_sessions
 
 LOGS = ("agent_log", "json_records", "python_code", "prose")
 SELF_SIMILAR = LOGS[:2]
 DRAFT_TOKENS = 8
-_SESSIONS, _TURNS = 16, 6
+_SESSIONS: dict[str, Any] = {
+    "kind": "sessions",
+    "rate_per_s": 4.0,
+    "requests": 192,
+    "turns": 6,
+    "think_s": 2.0,
+    "think_sigma": 0.8,
+    "input_tokens": {"mean_tokens": 400, "sigma": 0.5},
+    "output_tokens": {"mean_tokens": 250, "sigma": 0.5},
+}
 _HEAD_LENGTH = 2.5
 """What the chat preset assumes of an EAGLE-3 head."""
 _HEADER = ("log", "n-gram AL", "suffix AL", "suffix AL with earlier responses", "S(TPOT) at batch 1")
@@ -36,6 +41,8 @@ class _Log:
     suffix: float
     with_cache: float
     made: Service
+    drafting: dict[str, Any]
+    acceptance: dict[str, Any]
     speedup: float
 
 
@@ -54,7 +61,7 @@ def self_similar(seed: int) -> Row:
             _against_ngram(logs),
             _against_a_head(by_name),
             _memory(by_name),
-            _agents(by_name["agent_log"].made, seed),
+            _agents(by_name["agent_log"], seed),
             Claim("roll-outs of a real policy repeat themselves", missing="token logs of reinforcement learning"),
         ),
         tables=(
@@ -125,19 +132,15 @@ def _replayed(name: str, seed: int) -> _Log:
     ngram = replay_log(TokenLog(file), NgramMatcher(draft_tokens=4))
     suffix = replay_log(TokenLog(file), SuffixMatcher(draft_tokens=DRAFT_TOKENS))
     fractions, shares = measured_by_position(suffix.best.overall)
-    made = service(
-        DENSE,
-        seed,
-        speculation={
-            "method": "suffix",
-            "draft": None,
-            "draft_tokens": DRAFT_TOKENS,
-            "proposal_fraction": None,
-            "proposal_fractions": list(fractions),
-        },
-        acceptance={"per_position": list(shares), "measured_on": name},
-        workload=closed(1, 32, output_tokens=300),
-    )
+    drafting: dict[str, Any] = {
+        "method": "suffix",
+        "draft": None,
+        "draft_tokens": DRAFT_TOKENS,
+        "proposal_fraction": None,
+        "proposal_fractions": list(fractions),
+    }
+    given: dict[str, Any] = {"per_position": list(shares), "measured_on": name}
+    made = service(DENSE, seed, workload=closed(1, 32, output_tokens=300), speculation=drafting, acceptance=given)
     off, on = both_arms(made, "concurrency", 1)
     return _Log(
         name=name,
@@ -145,6 +148,8 @@ def _replayed(name: str, seed: int) -> _Log:
         suffix=suffix.without_cache.overall.acceptance_length,
         with_cache=suffix.best.overall.acceptance_length,
         made=made,
+        drafting=drafting,
+        acceptance=given,
         speedup=paired_speedup([off], [on]).estimate,
     )
 
@@ -153,28 +158,17 @@ def _tokens_lost(made: Service) -> float:
     return float(speculating_arm(made).memory.kv_tokens_lost)
 
 
-def _agents(made: Service, seed: int) -> Claim:
+def _agents(log: _Log, seed: int) -> Claim:
     """Sessions that think, come back with all they said before, and find it in the cache."""
-    generator = Streams(seed).get("chapter sessions")
-    count = _SESSIONS * _TURNS
-    sessions = Sessions(
-        session_id=np.repeat(np.arange(_SESSIONS), _TURNS),
-        wait_s=generator.exponential(2.0, count),
-        new_tokens=generator.integers(200, 800, count),
-        output_tokens=generator.integers(100, 400, count),
-    )
-    arm = speculating_arm(made)
-    drafting = Speculation(arm.proposer, arm.policy, made.cases[0].models)
-    plain = Speculation(made.off.proposer, made.off.policy)
-    on = serve_sessions(sessions, costs=arm.costs, limits=arm.limits, speculation=drafting, seed=seed)
-    off = serve_sessions(sessions, costs=made.off.costs, limits=made.off.limits, speculation=plain, seed=seed)
-    gain = off.result.mean("latency") / on.result.mean("latency")
+    made = service(DENSE, seed, workload=_SESSIONS, speculation=log.drafting, acceptance=log.acceptance)
+    off, on = both_arms(made, "rate", _SESSIONS["rate_per_s"])
+    gain = paired_speedup([off], [on], metric="latency").estimate
     return Claim(
         "agent sessions get their answers sooner",
         1.2,
         None,
         found=(
-            Quantity(f"time of an answer, off over on, {_SESSIONS} sessions of {_TURNS} turns", gain, "calibrated"),
+            Quantity(f"time of an answer, off over on, sessions of {_SESSIONS['turns']} turns", gain, "calibrated"),
         ),
     )
 
