@@ -105,7 +105,7 @@ def _overlap(seed: int) -> tuple[Claim, Claim]:
             "alpha = 1 - TV(p, q)",
             0.0,
             1e-9,
-            found=(Quantity("largest difference over drawn logits", max(gaps), "assumed"),),
+            found=(Quantity("largest difference over drawn logits", round(max(gaps), 12), "assumed"),),
         ),
         Claim(
             "alpha falls as the entropy of the target rises (a draft equally wrong everywhere, drawn logits)",
