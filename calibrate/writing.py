@@ -31,9 +31,14 @@ def write_text_at_once(path: Path, text: str) -> None:
     InvalidInput
         The folder is missing or may not be written to.
     """
+    write_bytes_at_once(path, text.encode("utf-8"))
+
+
+def write_bytes_at_once(path: Path, content: bytes) -> None:
+    """The same for bytes."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_bytes(content)
         os.replace(draft, path)
     except OSError as error:
         with suppress(OSError):

@@ -50,7 +50,7 @@ def _allowed_in(file: SourceFile, module: str) -> bool:
     path = file.path
     match module.split(".")[0]:
         case "torch":
-            return path.startswith("calibrate/engine/")
+            return path.startswith(("calibrate/engine/", "calibrate/lab/"))
         case "simpy" | "numba":
             return path.startswith("simulator/")
         case "matplotlib":

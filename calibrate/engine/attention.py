@@ -8,13 +8,19 @@ built on it makes speculation look good.
 import torch
 
 
-def causal_mask(positions: torch.Tensor, *, span: int, group: int, dtype: torch.dtype) -> torch.Tensor:
+def causal_mask(
+    positions: torch.Tensor, *, span: int, group: int, dtype: torch.dtype, window_tokens: int | None = None
+) -> torch.Tensor:
     """Additive mask `(batch, 1, group * q, span)`: row i of a sequence sees cache slots 0..positions[i].
+
+    With a window it sees the last `window_tokens` of them, itself included.
 
     Made once a pass and shared by its layers. Lengths stay on the device: nothing waits for the host.
     """
     slots = torch.arange(span, device=positions.device)
     hidden = slots[None, None, :] > positions[:, :, None]
+    if window_tokens is not None:
+        hidden |= slots[None, None, :] <= positions[:, :, None] - window_tokens
     mask = torch.zeros(hidden.shape, dtype=dtype, device=positions.device).masked_fill_(hidden, float("-inf"))
     return mask.repeat(1, group, 1)[:, None]
 

@@ -1,14 +1,18 @@
 """The two loops: plain decoding, and draft -> verify -> accept -> roll back."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 
 from calibrate.engine.model import Decoder, KvCache
 from calibrate.engine.proposers import Proposer, TargetPass
-from calibrate.engine.sampler import LOSSLESS, RejectionRule, Verified, choose, verify
+from calibrate.engine.sampler import LOSSLESS, Drafts, RejectionRule, Verified, choose, verify
 from calibrate.engine.sequences import Sequences
 from calibrate.engine.steering import Steering
+
+Watch = Callable[[torch.Tensor, Drafts, Verified], None]
+"""Sees each round: target logits `(batch, K + 1, vocab)`, what was drafted, what came of it."""
 
 
 @dataclass(slots=True)
@@ -25,6 +29,7 @@ class Engine:
     generator: torch.Generator
     rule: RejectionRule = LOSSLESS
     last: TargetPass | None = field(default=None)
+    watch: Watch | None = None
 
     def prefill(self, sequences: Sequences) -> None:
         """Fill the cache with all tokens but the last of each sequence, padded to the longest."""
@@ -56,6 +61,8 @@ class Engine:
         verified = verify(
             logits, drafts, temperature=self.temperature, generator=self.generator, rule=self.rule, steering=steering
         )
+        if self.watch is not None:
+            self.watch(logits, drafts, verified)
         sequences.append(verified, stale_entries=self.rule.stale_entries)
         return verified
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.errors import InvalidInput
+from scenarios.cli.acceptance_lab import lab_command, train_head_command
 
 if TYPE_CHECKING:
     from scenarios.imports.token_logs import Encoder
@@ -22,6 +23,10 @@ _SUFFIX_ONLY = ("max_depth", "max_spec_factor", "min_token_prob", "cached_reques
 @click.group()
 def command() -> None:
     """Measure acceptance: replay token logs, compare vocabularies, read banks of rounds."""
+
+
+command.add_command(lab_command, "lab")
+command.add_command(train_head_command, "train-head")
 
 
 @command.command("replay")

@@ -1,0 +1,36 @@
+"""Which cells of a run are timed: the first slice of each task, at every temperature."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from calibrate.lab.cells import proposer_factory
+from calibrate.lab.speed import SpeedCell, measure_speed
+from scenarios.lab.results import CellResult
+from scenarios.lab.run import LabRun, Told, load, prompts_of, proposer_asked
+from scenarios.lab.texts import chosen_slices
+
+TIMED_PROMPTS = 3
+SCRAMBLED_STEPS = 12
+
+
+def time_cells(run: LabRun, out: Path, *, told: Told) -> list[tuple[CellResult, SpeedCell]]:
+    """Measured and predicted speed-up of those cells."""
+    plan = run.plan
+    loaded = load(plan.model, told)
+    asked = proposer_asked(plan, loaded, out, told)
+    first = {text.task: text for text in reversed(chosen_slices(plan.tasks))}
+    timed: list[tuple[CellResult, SpeedCell]] = []
+    names = {text.name for text in first.values()}
+    cells = [each for each in run.cells if each.slice_name in names]
+    for index, each in enumerate(cells):
+        told("timing both loops", index, len(cells))
+        prompts, _ = prompts_of(first[each.task], loaded, plan)
+        loop = replace(plan.loop, temperature=each.temperature)
+        factory = proposer_factory(loaded.model, asked, temperature=each.temperature)
+        speed = measure_speed(
+            loaded.model, factory, prompts=prompts[:TIMED_PROMPTS], plan=loop, scrambled=SCRAMBLED_STEPS
+        )
+        timed.append((each, speed))
+    return timed
