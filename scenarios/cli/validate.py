@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
+
+from scenarios.cli.options import setup_options
 
 EXIT_STRICT = 2
 SHOWN_PROBLEMS = 20
@@ -19,15 +22,35 @@ SHOWN_PROBLEMS = 20
     help="CSV with the columns of scenarios/data/validation/speedups.csv, instead of what ships; may be repeated.",
 )
 @click.option("--family", multiple=True, help="Only rows that speak of this: a method, GPU, engine, model or source.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write JSON, CSV, page and figures there.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Write JSON, CSV, page and figures there."
+)
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write the page there.")
 @click.option("--strict", is_flag=True, help="Exit 2 where a cell or column could not be used.")
 @click.option("--workers", type=click.IntRange(1), help="Processes; default: all cores. The result is the same.")
+@click.option(
+    "--mine",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A run of your own, as `specdec import` reads or writes it, instead; completed by the options below.",
+)
+@click.option(
+    "--calibrate-host", type=click.Path(path_type=Path), help="With --mine: write the host time that fits it."
+)
+@setup_options
 def command(
     data: tuple[Path, ...], family: tuple[str, ...], out: Path | None, report: Path | None, strict: bool,
-    workers: int | None,
+    workers: int | None, mine: tuple[Path, ...], calibrate_host: Path | None, **setup: Any,
 ) -> int:  # fmt: skip
-    """Predict published measurements as they were made and say how far off each family is."""
+    """Predict published measurements as they were made and say how far off each family is.
+
+    With --mine, a run of your own is predicted, and what explains the difference is said.
+    """
+    if mine:
+        from scenarios.cli.validate_mine import validate_mine
+
+        validate_mine(mine, setup, calibrate_host=calibrate_host)
+        return 0
     from importlib.metadata import PackageNotFoundError, version
 
     from scenarios.cli.progress import load_progress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 
 from scenarios.validate.errors import CLASSES, Family, computed, family, is_full
@@ -59,32 +59,3 @@ def _constant(rows: Sequence[Prediction], *, own_source: bool) -> Callable[[Pred
         return row.terms.acceptance_length * median(used)
 
     return predicted
-
-
-def with_model_error(predictions: Sequence[Prediction]) -> tuple[Prediction, ...]:
-    """Intervals widened by what the model itself was off on full rows of *other* sources of the same engine class.
-
-    The half-width of a row's open fields and the 80 % quantile of those errors, both in logarithms, add as squares.
-    """
-    import math
-
-    import numpy as np
-
-    sizes: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for one in computed(predictions):
-        if is_full(one):
-            size = abs(math.log1p(one.error))
-            sizes[one.tags["engine class"]][one.row.source_id].append(size)
-    widened: list[Prediction] = []
-    for one in predictions:
-        if one.status != "computed":
-            widened.append(one)
-            continue
-        by_source = sizes[one.tags["engine class"]]
-        others = [values for source, values in by_source.items() if source != one.row.source_id]
-        others = others or list(by_source.values())
-        own = float(np.median([np.quantile(values, 0.8) for values in others])) if others else 0.0
-        below = math.hypot(math.log(one.speedup / one.low), own)
-        above = math.hypot(math.log(one.high / one.speedup), own)
-        widened.append(replace(one, low=one.speedup * math.exp(-below), high=one.speedup * math.exp(above)))
-    return tuple(widened)

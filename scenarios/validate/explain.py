@@ -29,7 +29,8 @@ class Explanation:
 def explained(prediction: Prediction) -> Explanation:
     """The term that explains a row's error best."""
     terms, actual = prediction.terms, prediction.row.speedup
-    assert terms is not None and actual is not None
+    assert terms is not None
+    assert actual is not None
     ratio = terms.verify + terms.draft + terms.host
     needed = terms.acceptance_length * terms.queue / actual
     factors = {

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from roofline.errors import InvalidInput
 from roofline.speculation import expected_tokens
-from scenarios.schema import MATCHING_METHODS
-from scenarios.task_presets import task_spread
-from scenarios.validate.priors import Range, task_of
+from scenarios.validate.priors import Range
+from scenarios.validate.published_acceptance import alpha_prior
 from scenarios.validate.rows import Row
 from scenarios.validate.shapes import Shape
 
@@ -25,8 +24,8 @@ class GivenLength:
     assumed: str = ""
 
 
-def acceptance_length_of(row: Row, shape: Shape, *, method: str) -> GivenLength:
-    """AL of a row, bonus included: published, from accepted over drafted, or the prior of its task.
+def acceptance_length_of(row: Row, shape: Shape, *, method: str, model: str) -> GivenLength:
+    """AL of a row, bonus included: published, from accepted over drafted, or the prior of its model, method and task.
 
     Raises
     ------
@@ -37,7 +36,7 @@ def acceptance_length_of(row: Row, shape: Shape, *, method: str) -> GivenLength:
         return _published(row, shape, row.acceptance_length)
     if row.acceptance_alpha is not None:
         return _from_rate(row, shape)
-    return _from_task(row, shape, method=method)
+    return _from_prior(row, shape, method=method, model=model)
 
 
 def _published(row: Row, shape: Shape, length: float) -> GivenLength:
@@ -68,14 +67,10 @@ def _from_rate(row: Row, shape: Shape) -> GivenLength:
     return GivenLength(Range(*lengths), "AL = 1 + K x accepted / drafted")
 
 
-def _from_task(row: Row, shape: Shape, *, method: str) -> GivenLength:
-    task = task_of(row.dataset)
-    try:
-        spread = task_spread(task, method)
-    except InvalidInput:
-        spread = task_spread("chat" if method not in MATCHING_METHODS else "code", method)
+def _from_prior(row: Row, shape: Shape, *, method: str, model: str) -> GivenLength:
+    spread, note = alpha_prior(model, method, row.dataset)
     lengths: list[float] = []
-    for point in spread:
-        alpha = point.alpha + (1.0 - point.alpha) * SECOND_CHOICE_FRACTION * shape.tree
+    for first in (spread.low, spread.middle, spread.high):
+        alpha = first + (1.0 - first) * SECOND_CHOICE_FRACTION * shape.tree
         lengths.append(float(expected_tokens(alpha, shape.depth)))
-    return GivenLength(Range(*lengths), f"acceptance of task {task!r} (published spread)")
+    return GivenLength(Range(*lengths), note)

@@ -17,30 +17,58 @@ class AcceptedLike(Protocol):
     """What was accepted: K and AL, bonus included."""
 
     @property
-    def draft_tokens(self) -> int | None: ...  # noqa: D102
+    def draft_tokens(self) -> int | None:
+        """K."""
+        ...
+
     @property
-    def acceptance_length(self) -> float | None: ...  # noqa: D102
+    def acceptance_length(self) -> float | None:
+        """AL, bonus included."""
+        ...
 
 
 class RunLike(Protocol):
     """What is needed of an imported run; `times["tpot"]["mean"]` in seconds where it is known."""
 
     @property
-    def source(self) -> str: ...  # noqa: D102
+    def source(self) -> str:
+        """File it was read from."""
+        ...
+
     @property
-    def rate_per_s(self) -> float | None: ...  # noqa: D102
+    def rate_per_s(self) -> float | None:
+        """Requests per second."""
+        ...
+
     @property
-    def concurrency(self) -> int | None: ...  # noqa: D102
+    def concurrency(self) -> int | None:
+        """Requests in flight."""
+        ...
+
     @property
-    def input_tokens_mean(self) -> float | None: ...  # noqa: D102
+    def input_tokens_mean(self) -> float | None:
+        """Mean prompt."""
+        ...
+
     @property
-    def output_tokens_mean(self) -> float | None: ...  # noqa: D102
+    def output_tokens_mean(self) -> float | None:
+        """Mean answer."""
+        ...
+
     @property
-    def output_tokens_per_s(self) -> float | None: ...  # noqa: D102
+    def output_tokens_per_s(self) -> float | None:
+        """Output tokens per second."""
+        ...
+
     @property
-    def accepted(self) -> AcceptedLike | None: ...  # noqa: D102
+    def accepted(self) -> AcceptedLike | None:
+        """What was accepted; None: not told."""
+        ...
+
     @property
-    def times(self) -> Mapping[str, Mapping[str, float]]: ...  # noqa: D102
+    def times(self) -> Mapping[str, Mapping[str, float]]:
+        """Statistics in seconds, by metric and name."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +96,7 @@ def own_row(plain: RunLike, speculating: RunLike, setup: OwnSetup) -> Row:
     """
     load_type, load_value = _load(plain, speculating)
     metric, before, after, speedup = _speed(plain, speculating)
-    accepted = speculating.accepted
-    if accepted is None or accepted.acceptance_length is None or accepted.draft_tokens is None:
-        raise InvalidInput(
-            f"{speculating.source}: tells no acceptance length and K; give the run with the engine's counters "
-            "(metrics or log) beside it"
-        )
+    length, draft_tokens = _acceptance(speculating)
     return Row(
         id=speculating.source,
         source_id="mine",
@@ -89,7 +112,7 @@ def own_row(plain: RunLike, speculating: RunLike, setup: OwnSetup) -> Row:
         method=setup.method,
         draft_model=setup.draft_model,
         draft_params_b=None,
-        k=str(accepted.draft_tokens),
+        k=str(draft_tokens),
         tree_or_chain="chain",
         dataset="",
         temperature=None,
@@ -98,7 +121,7 @@ def own_row(plain: RunLike, speculating: RunLike, setup: OwnSetup) -> Row:
         input_tokens=_mean(plain.input_tokens_mean, speculating.input_tokens_mean),
         output_tokens=_mean(plain.output_tokens_mean, speculating.output_tokens_mean),
         acceptance_alpha=None,
-        acceptance_length=accepted.acceptance_length,
+        acceptance_length=length,
         tau_convention="incl. bonus",
         metric=metric,
         baseline_value=before,
@@ -107,6 +130,17 @@ def own_row(plain: RunLike, speculating: RunLike, setup: OwnSetup) -> Row:
         simulable="full",
         notes="",
     )
+
+
+def _acceptance(run: RunLike) -> tuple[float, int]:
+    """AL and K."""
+    accepted = run.accepted
+    if accepted is None or accepted.acceptance_length is None or accepted.draft_tokens is None:
+        raise InvalidInput(
+            f"{run.source}: tells no acceptance length and K; give the run with the engine's counters (metrics or log) "
+            "beside it"
+        )
+    return accepted.acceptance_length, accepted.draft_tokens
 
 
 def _load(plain: RunLike, speculating: RunLike) -> tuple[str, float]:

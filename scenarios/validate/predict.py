@@ -20,8 +20,9 @@ def predictions_of(
     rows: Sequence[Row], *, spread: Callable[..., Iterable[dict[int, Prediction]]] = map,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Prediction, ...]:  # fmt: skip
-    """A prediction, or the reason for none, for every row in order. `spread` maps over processes; the result is the same
-    for any number of them.
+    """A prediction, or the reason for none, for every row in order.
+
+    `spread` maps over processes; the result is the same for any number of them.
     """
     found: dict[int, Prediction] = {}
     groups: dict[str, list[tuple[int, Row]]] = {}
@@ -62,6 +63,4 @@ def _computed(row: Row, setups: Setups) -> Prediction:
         terms=middle.terms,
         assumed=setups.assumed,
     )
-    return replace(
-        made, engine=setups.engine, gpu=setups.gpu, model=setups.model, label=middle.label, tags=setups.tags
-    )
+    return replace(made, engine=setups.engine, gpu=setups.gpu, model=setups.model, label=middle.label, tags=setups.tags)

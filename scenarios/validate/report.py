@@ -105,8 +105,8 @@ def _sweeps(validation: Validation) -> Iterator[str]:
     yield ""
     yield (
         f"{len(validation.sweeps)} configurations were measured at three loads or more; "
-        f"{count['not computed']} are not computed. Of {crossing} that cross S = 1, {count['hit']} are predicted within "
-        f"one measured step of load. Of {never} that never cross, {count['false crossing']} are predicted to."
+        f"{count['not computed']} are not computed. Of {crossing} that cross S = 1, {count['hit']} are predicted "
+        f"within one measured step of load. Of {never} that never cross, {count['false crossing']} are predicted to."
     )
     yield "The base rate, never crossing, misses every one of the first and no one of the second."
     yield ""
@@ -127,8 +127,8 @@ def _intervals(validation: Validation) -> Iterator[str]:
     yield "## Rows that leave something open"
     yield ""
     yield (
-        "Open fields are drawn from declared priors (`scenarios/validate/priors.toml`); the 80 % interval also holds what "
-        "the model was off on full rows of other sources."
+        "Open fields are drawn from declared priors (`scenarios/validate/priors.toml`, published acceptance of the "
+        "method and task); the 80 % interval also holds what the model was off on full rows of other sources."
     )
     yield ""
     yield "| rows of | rows | median | measured inside the interval | median width (high / low) |"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -29,6 +28,12 @@ GROUPS = (1, 2, 4, 8, 16)
 GGUF_FORMATS = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "iq3_xxs", "iq2_xxs")
 SERVED_FORMATS = ("fp8", "nvfp4")
 """Formats tried where none is published, widest first."""
+USUAL_GPUS = {
+    "paper": ("A100-SXM-80GB", "RTX-3090"),
+    "llama.cpp": ("RTX-4090", "RTX-3090", "RTX-5090"),
+    "vllm": ("H100-SXM", "A100-SXM-80GB", "H200-SXM"),
+}
+"""GPUs that published rows of an engine are usually from, the commonest first; for rows that name none."""
 MEMORY_SHARE_FRACTION = 0.85
 """Largest share of the GPUs' memory that the weights of a deployment of unstated size take."""
 
@@ -79,56 +84,84 @@ def setups_of(row: Row) -> Setups:
         The row cannot be computed; the message is the reason.
     """
     _refuse_other_quantities(row)
-    machine, engine, method = machine_of(row.hardware), engine_of(row.engine), method_of(row.method)
+    engine, method = engine_of(row.engine), method_of(row.method)
     target = model_of(row.target_model)
-    quantization, kv = _formats(row, target)
-    quantization, format_note = _fitting(row, machine, target.name, quantization)
+    machines = machines_of(row, engine.name)
     shape = shape_of(row, method=method.name, engine=engine.name)
-    length = acceptance_length_of(row, shape, method=method.name)
-    model = _loaded(target.name, quantization)
-    counts, count_note = _group(row, machine.gpu, machine.count, model)
-    methods = [method.name, method.other] if method.other else [method.name]
-    prompt, answer = _lengths(row)
-    tables = [
-        _deployment(row, machine.gpu, engine, target.name, quantization=quantization, kv=kv, method=name, shape=shape)
-        for name in methods
+    length = acceptance_length_of(row, shape, method=method.name, model=target.name)
+    choices = [
+        choice
+        for name in ([method.name, method.other] if method.other else [method.name])
+        for machine in machines
+        for choice in _choices(row, machine, engine, target, method=name, shape=shape)
     ]
-    base = _Base(tables, shape, _load(row), _measure(row, engine.name))
-    open_fields = {"length": length.length, "input": prompt, "output": answer}
-    varied = len(counts) > 1 or len(tables) > 1 or any(one.low < one.high for one in open_fields.values())
-    draws = _draws(row.id, base, counts, open_fields)
-    assumed = (machine.note, engine.note, target.note, shape.assumed, length.assumed, count_note, format_note)
-    head = tables[0]["speculation"].get("draft") == TYPICAL
-    also = ("a head of the usual shape" if head else "", *_length_notes(row), f"{method.other or ''}")
+    if not choices:
+        raise InvalidInput(f"{row.target_model} fits no group of up to {max(GROUPS)} {machines[0].gpu}")
+    prompt, answer = _lengths(row)
+    fields = {"length": length.length, "input": prompt, "output": answer}
+    varied = len(choices) > 1 or any(one.low < one.high for one in fields.values())
+    base = _Base([choice.deployment for choice in choices], shape, _load(row), _measure(row, engine.name))
+    draws = _draws(row.id, base, fields)
+    first = choices[0]
+    head = first.deployment["speculation"].get("draft") == TYPICAL
+    assumed = (
+        machines[0].note, engine.note, target.note, shape.assumed, length.assumed, first.note,
+        "a head of the usual shape" if head else "", *_length_notes(row), method.other and f"or {method.other}",
+    )  # fmt: skip
     return Setups(
         variants=draws if varied else draws[:1],
-        assumed=tuple(note for note in (*assumed, *also) if note),
+        assumed=tuple(note for note in assumed if note),
         engine=engine.name,
-        gpu=machine.gpu,
+        gpu=machines[0].gpu,
         model=target.name,
-        tags=_tags(row, engine.name, method.name, model, shape),
+        tags=_tags(row, engine.name, method.name, _loaded(target.name, first.quantization), shape),
     )
 
 
 @dataclass(frozen=True, slots=True)
+class _Choice:
+    """One deployment a row may have had, and what was assumed for it."""
+
+    deployment: dict[str, Any]
+    quantization: str | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Base:
-    tables: list[dict[str, Any]]
+    deployments: list[dict[str, Any]]
     shape: Shape
     load: tuple[Load, float]
     measure: Measure
 
 
-def _draws(row_id: str, base: _Base, counts: Sequence[int], fields: dict[str, Range]) -> tuple[Setup, ...]:
-    at = {name: quantiles(row_id, name) for name in (*fields, "gpus", "method")}
+def _choices(row: Row, machine: Machine, engine: Named, target: Named, *, method: str, shape: Shape) -> list[_Choice]:
+    """The deployments of a row on one kind of GPU, the likeliest first; none where no group holds the weights."""
+    quantization, kv = _formats(row, target)
+    quantization, format_note = _fitting(row, machine, target.name, quantization)
+    counts, count_note = _group(row, machine, _loaded(target.name, quantization))
+    note = "; ".join(text for text in (count_note, format_note) if text)
+    return [
+        _Choice(
+            _deployment(
+                row, machine.gpu, engine, target.name, gpus=count, quantization=quantization, kv=kv, method=method,
+                shape=shape,
+            ),
+            quantization,
+            note,
+        )
+        for count in counts
+    ]  # fmt: skip
+
+
+def _draws(row_id: str, base: _Base, fields: dict[str, Range]) -> tuple[Setup, ...]:
+    at = {name: quantiles(row_id, name) for name in (*fields, "deployment")}
     setups: list[Setup] = []
-    for number in range(len(at["gpus"])):
+    for number in range(len(at["deployment"])):
         values = {name: one.at(at[name][number]) for name, one in fields.items()}
-        gpus = chosen(counts, at["gpus"][number])
-        deployment = chosen(base.tables, at["method"][number])
-        hardware = {**deployment["hardware"], "tensor_parallel": gpus}
         setups.append(
             Setup(
-                deployment={**deployment, "hardware": hardware},
+                deployment=chosen(base.deployments, at["deployment"][number]),
                 shape=base.shape,
                 length=values["length"],
                 load=base.load[0],
@@ -234,25 +267,38 @@ def _weights(text: str) -> str | None:
     return next((name for word, name in words.items() if word in text), None)
 
 
-def _group(row: Row, gpu_name: str, counted: int | None, model: Model) -> tuple[tuple[int, ...], str]:
+def machines_of(row: Row, engine: str) -> tuple[Machine, ...]:
+    """The GPU of a row; where it names none, those its notes name, else those that are usual for the engine."""
+    if row.hardware.strip():
+        return (machine_of(row.hardware),)
+    named: list[Machine] = []
+    for word in re.findall(r"(?:RTX ?)?\b(?:[ABHL]\d{2,3}S?|GB\d{3}|[345]0[6-9]0)\b", row.notes):
+        try:
+            named.append(machine_of(word))
+        except InvalidInput:
+            continue
+    kinds = [machine.gpu for machine in named] or list(USUAL_GPUS.get(engine, USUAL_GPUS["vllm"]))
+    note = f"hardware not given: {' or '.join(dict.fromkeys(kinds))}"
+    return tuple(Machine(kind, None, note) for kind in dict.fromkeys(kinds))
+
+
+def _group(row: Row, machine: Machine, model: Model) -> tuple[tuple[int, ...], str]:
     """Tensor-parallel sizes the row may have: what it says, else those that hold the weights, the fewest first."""
     if row.tensor_parallel is not None:
         return (row.tensor_parallel,), ""
-    given = row.gpus or counted
+    given = row.gpus or machine.count
     if given is not None:
         if given > max(GROUPS):
             raise InvalidInput(f"{given} GPUs are more than one replica's tensor parallel group")
         return (given,), "" if given == 1 else f"tensor parallel over the {given} GPUs"
-    memory_bytes = gpu(gpu_name).memory_bytes * MEMORY_SHARE_FRACTION
-    holding = [count for count in GROUPS if weight_bytes(model) / count <= memory_bytes and count <= 8]
-    if not holding:
-        raise InvalidInput(f"n_gpus is not given and {row.target_model} fits no group of up to 8")
+    memory_bytes = gpu(machine.gpu).memory_bytes * MEMORY_SHARE_FRACTION
+    holding = [count for count in GROUPS if weight_bytes(model) / count <= memory_bytes]
     return tuple(holding[:2]), f"{' or '.join(str(count) for count in holding[:2])} GPUs, not published"
 
 
 def _deployment(
     row: Row, gpu_name: str, engine: Named, target: str, *,
-    quantization: str | None, kv: str | None, method: str, shape: Shape,
+    gpus: int, quantization: str | None, kv: str | None, method: str, shape: Shape,
 ) -> dict[str, Any]:  # fmt: skip
     speculation: dict[str, Any] = {"method": method, "draft_tokens": shape.draft_tokens}
     mapped = re.search(r"(\d+)\s*%\s*vocab", row.method.lower())
@@ -279,7 +325,7 @@ def _deployment(
         engine_table["max_sequences"] = max(4, round(row.load_value or 1))
     return {
         "target": {"model": target, "quantization": quantization, "kv_cache_dtype": kv},
-        "hardware": {"gpu": gpu_name},
+        "hardware": {"gpu": gpu_name, "tensor_parallel": gpus},
         "engine": engine_table,
         "speculation": speculation,
     }
@@ -304,7 +350,7 @@ def _draft_name(row: Row) -> Named:
     size = row.draft_params_b
     family = "Qwen/Qwen3-0.6B" if "qwen" in row.target_model.lower() else "meta-llama/Llama-3.2-1B-Instruct"
     if "vicuna" in row.target_model.lower() or "llama 2" in plain_text(row.target_model):
-        family = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
+        family = "double7/vicuna-68m"
     if size is not None and size > 2:
         raise InvalidInput("draft_model is not given")
     return Named(family, note=f"draft taken as {family}")

@@ -114,8 +114,8 @@ class Row:
 class Terms:
     """A round at the row's batch, in plain steps: R = verify + draft + host; what else the speed-up depends on.
 
-    `plain_s` is the plain step, `plain_host` the host's share of it. `queue` is what prefill, waiting and draining of the loop take from S beyond AL / R:
-    the simulated S over AL / R.
+    `plain_s` is the plain step, `plain_host` the host's share of it. `queue` is what prefill, waiting and draining of
+    the loop take from S beyond AL / R: the simulated S over AL / R.
     """
 
     plain_s: float

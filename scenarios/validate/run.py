@@ -13,13 +13,14 @@ from typing import Any
 
 from roofline.errors import InvalidInput
 from scenarios.validate.ablation import ablations
-from scenarios.validate.baselines import Baselines, baselines_by_class, with_model_error
+from scenarios.validate.baselines import Baselines, baselines_by_class
 from scenarios.validate.case_ablations import CHANGES, Ablation, ablation_of
 from scenarios.validate.cases import CaseResult, judge_cases, run_check
 from scenarios.validate.checks import COMBINED, read_checks
 from scenarios.validate.cost_curves import CurvePoint, curve_points
 from scenarios.validate.errors import Family, families_of
 from scenarios.validate.explain import Explanation, worst
+from scenarios.validate.intervals import with_model_error
 from scenarios.validate.per_position import ShapeErrors, errors_by_shape, shape_points
 from scenarios.validate.predict import predictions_of
 from scenarios.validate.quantization import QuantPoint, quant_points

@@ -33,9 +33,7 @@ class Sweep:
     reason: str = ""
 
 
-def sweeps_of(
-    predictions: Sequence[Prediction], path: Path = SWEEPS
-) -> tuple[tuple[Sweep, ...], tuple[Problem, ...]]:
+def sweeps_of(predictions: Sequence[Prediction], path: Path = SWEEPS) -> tuple[tuple[Sweep, ...], tuple[Problem, ...]]:
     """Every sweep of the file beside the predictions of its rows."""
     table = read_table(path, columns=COLUMNS)
     by_id = {one.row.id: one for one in predictions}
