@@ -14,6 +14,7 @@ from roofline.attention import attention_coefficients, seen_pairs, seen_tokens
 from roofline.calibration import Calibration, HostFit, SamplerFit
 from roofline.errors import InvalidInput
 from roofline.operators import (
+    OperatorCost,
     Shard,
     forward_operators,
     joined_s,
@@ -22,6 +23,7 @@ from roofline.operators import (
     padded_tokens,
 )
 from roofline.specs import Frozen, Gpu, Model, Parallelism
+from roofline.stages import cycle_s, exchange_s, hop_s
 from roofline.step_table import ForwardCosts, StepCostTable
 from roofline.units import BITS_PER_BYTE
 
@@ -63,6 +65,7 @@ class Deployment(Frozen):
             graph_tokens=self.draft_graph_tokens if draft else self.graph_tokens,
             routing_skew=self.routing_skew,
             whole_experts=self.parallel.whole_experts and not (draft and self.parallel.draft_tensor == 1),
+            data=1 if draft else self.parallel.data,
         )
 
 
@@ -140,11 +143,7 @@ def step_cost_table(
         The calibration lacks an operator class, weight format or group size the deployment needs.
     """
     work = work or DraftWork(kind="none")
-    if (draft is None) != (work.kind in ("none", "matching")):
-        raise InvalidInput(
-            f"a proposer of kind {work.kind!r} {'needs a draft model' if draft is None else 'runs no draft model'}; "
-            "give `draft` exactly for chain, parallel and heads drafting"
-        )
+    _check_draft(draft, work)
     sampler, host = deployment.calibration.sampler, deployment.host
     rows = min(size.max_tokens, size.max_sequences * (size.max_draft_tokens + 1))
     draft_costs = None if draft is None else _draft_forward_costs(draft, deployment, size=size, work=work)
@@ -171,7 +170,29 @@ def step_cost_table(
         peak_flops_per_s=_peak_flops_per_s(target, deployment.gpu),
         prompt_trunk_s=_launching_s(target, deployment) if deployment.eager_prompts else 0.0,
         prompt_draft_s=_launching_s(draft, deployment) if deployment.eager_prompts and draft is not None else 0.0,
+        stages=deployment.parallel.pipeline,
+        ranks=deployment.parallel.data,
+        between_s=_between_s(target, deployment, size.max_tokens),
     )
+
+
+def _check_draft(draft: Model | None, work: DraftWork) -> None:
+    if (draft is None) != (work.kind in ("none", "matching")):
+        raise InvalidInput(
+            f"a proposer of kind {work.kind!r} {'needs a draft model' if draft is None else 'runs no draft model'}; "
+            "give `draft` exactly for chain, parallel and heads drafting"
+        )
+
+
+def _between_s(target: Model, deployment: Deployment, max_tokens: int) -> FloatArray | None:
+    """Handing a micro-batch to the next stage by its tokens; routed experts of all ranks by all their tokens."""
+    tokens, shard = np.arange(max_tokens + 1), deployment.shard()
+    if deployment.parallel.pipeline > 1:
+        return hop_s(target, tokens, shard)
+    if deployment.parallel.data == 1:
+        return None
+    experts = [item.seconds for item in forward_operators(target, tokens, shard) if item.name == "experts"]
+    return _total(experts, max_tokens + 1) + exchange_s(target, tokens, shard)
 
 
 def _launching_s(model: Model, deployment: Deployment) -> float:
@@ -183,7 +204,7 @@ def _launching_s(model: Model, deployment: Deployment) -> float:
 def forward_costs(model: Model, shard: Shard, max_tokens: int, *, rows: int) -> ForwardCosts:
     """Lookup arrays of one model's pass on one GPU, up to that many tokens and rows of logits."""
     tokens = np.arange(max_tokens + 1)
-    trunk = list(forward_operators(model, tokens, shard))
+    trunk = own_operators(model, tokens, shard)
     logits = list(logits_operators(model, np.arange(rows + 1), shard))
     moving = tokens > 0
     return ForwardCosts(
@@ -208,10 +229,16 @@ def _draft_forward_costs(draft: Model, deployment: Deployment, *, size: TableSiz
     )
 
 
+def own_operators(model: Model, tokens: ArrayLike, shard: Shard) -> list[OperatorCost]:
+    """Operators of a pass whose time follows from a GPU's own tokens: not experts that ranks share."""
+    found = list(forward_operators(model, tokens, shard))
+    return found if shard.data == 1 else [operator for operator in found if operator.name != "experts"]
+
+
 def trunk_s(model: Model, tokens: ArrayLike, shard: Shard) -> FloatArray:
     """Seconds of everything but attention and logits, by new tokens: padding to graphs, launch-bound when eager."""
     asked = np.atleast_1d(np.asarray(tokens, dtype=np.int64))
-    operators = list(forward_operators(model, padded_tokens(asked, shard.graph_tokens), shard))
+    operators = own_operators(model, padded_tokens(asked, shard.graph_tokens), shard)
     device_s = _total([operator.seconds for operator in operators], len(asked))
     largest_graph = shard.graph_tokens[-1] if shard.graph_tokens else 0
     launch_s = launches(operators) * shard.calibration.host.launch_s
@@ -353,24 +380,42 @@ def round_cost(table: StepCostTable, *, batch: int, context_tokens: int, draft_t
         raise InvalidInput(
             f"draft_tokens must be in 0..{table.max_draft_tokens}, got {draft_tokens}; tabulate more draft tokens"
         )
-    host_s = table.step_host_s + table.host_per_sequence_s * batch
-    plain_s = _decode_pass_s(table.target, batch, 1, context_tokens) + float(table.sample_plain_s[batch]) + host_s
-    if draft_tokens == 0:
-        return RoundCost(plain_s, plain_s - host_s, 0.0, host_s)
     rows = batch * (draft_tokens + 1)
-    if rows > table.max_tokens:
+    if draft_tokens > 0 and rows > table.max_tokens:
         raise InvalidInput(
             f"batch x (K + 1) = {rows} exceeds the step's token budget {table.max_tokens}; "
             "raise max_num_batched_tokens or lower K"
         )
-    verify_s = (
-        _decode_pass_s(table.target, batch, draft_tokens + 1, context_tokens)
-        + table.verify_base_s
-        + table.verify_per_sequence_s * batch
-        + table.verify_per_row_s * rows
-    )
-    draft_s = _draft_s(table, batch=batch, context_tokens=context_tokens, draft_tokens=draft_tokens)
+    each = -(-batch // min(table.stages * table.ranks, batch))
+    host_s = table.step_host_s + table.host_per_sequence_s * each
+    pass_s, _ = _parts_s(table, batch=batch, context_tokens=context_tokens, draft_tokens=0)
+    plain_s = pass_s + host_s
+    if draft_tokens == 0:
+        return RoundCost(plain_s, pass_s, 0.0, host_s)
+    verify_s, draft_s = _parts_s(table, batch=batch, context_tokens=context_tokens, draft_tokens=draft_tokens)
     return RoundCost(plain_s, verify_s, draft_s, host_s + table.round_host_s)
+
+
+def _parts_s(table: StepCostTable, *, batch: int, context_tokens: int, draft_tokens: int) -> tuple[float, float]:
+    """(target pass with its sampler, drafting) of a batch, in its parts where stages or ranks share it."""
+    parts = min(table.stages * table.ranks, batch)
+    each = -(-batch // parts)
+    rows_each = draft_tokens + 1
+    tail_s = float(table.target.logits_s[each * rows_each])
+    if draft_tokens > 0:
+        tail_s += table.verify_base_s + table.verify_per_sequence_s * each + table.verify_per_row_s * each * rows_each
+    else:
+        tail_s += float(table.sample_plain_s[each])
+    front_s = _trunk_pass_s(table.target, each, rows_each, context_tokens)
+    draft_s = 0.0
+    if draft_tokens > 0:
+        draft_s = _draft_s(table, batch=each, context_tokens=context_tokens, draft_tokens=draft_tokens)
+    if table.between_s is None:
+        return front_s + tail_s, draft_s
+    if table.ranks > 1:
+        return front_s + float(table.between_s[batch * rows_each]) + tail_s, draft_s
+    front_s += (table.stages - 1) * float(table.between_s[each * rows_each])
+    return cycle_s((front_s, tail_s, draft_s), (table.stages, parts))
 
 
 def decode_attention_s(costs: ForwardCosts, batch: int, *, rows_each: int, context_tokens: int) -> float:
@@ -385,11 +430,9 @@ def decode_attention_s(costs: ForwardCosts, batch: int, *, rows_each: int, conte
     return float(joined_s(read_s, pair_s, costs.decode_p or None)) + costs.decode_base_s
 
 
-def _decode_pass_s(costs: ForwardCosts, batch: int, rows_each: int, context_tokens: int) -> float:
-    rows = batch * rows_each
-    matrices_s = float(costs.trunk_s[rows] + costs.logits_s[rows])
+def _trunk_pass_s(costs: ForwardCosts, batch: int, rows_each: int, context_tokens: int) -> float:
     attention_s = decode_attention_s(costs, batch, rows_each=rows_each, context_tokens=context_tokens)
-    return matrices_s + attention_s + costs.state_s_per_sequence * batch
+    return float(costs.trunk_s[batch * rows_each]) + attention_s + costs.state_s_per_sequence * batch
 
 
 def _draft_s(table: StepCostTable, *, batch: int, context_tokens: int, draft_tokens: int) -> float:

@@ -104,6 +104,25 @@ def _layer_bits(model: Model, layer: Layer) -> float:
     return layer.count * bits
 
 
+def expert_bytes(model: Model) -> float:
+    """Bytes of all routed experts as stored."""
+    precision = model.precision
+    bits = 0.0
+    for layer in model.layers:
+        if layer.experts is not None:
+            each = sum(_linear_bits(item, precision.experts, precision.embedding) for item in layer.experts.linears)
+            bits += layer.count * layer.experts.count * each
+    return bits / BITS_PER_BYTE
+
+
+def end_bytes(model: Model) -> tuple[float, float]:
+    """Bytes of the tables at both ends: (input embedding, LM head; a tied head is the embedding again)."""
+    embedding = model.embedding_rows * model.hidden_size * model.precision.embedding.bits_per_weight / BITS_PER_BYTE
+    if not model.owns_lm_head:
+        return embedding, embedding
+    return embedding, _linear_bits(model.lm_head, model.precision.lm_head, model.precision.embedding) / BITS_PER_BYTE
+
+
 def _linears_bits(model: Model, linears: Iterable[Linear]) -> float:
     return sum(_linear_bits(linear, linear_format(model, linear), model.precision.embedding) for linear in linears)
 

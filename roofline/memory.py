@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.counts import kv_bytes_for_context, kv_bytes_per_token, weight_bytes
+from roofline.counts import end_bytes, expert_bytes, kv_bytes_for_context, kv_bytes_per_token, weight_bytes
 from roofline.errors import DoesNotFit
 from roofline.specs import Frozen, Gpu, Model, Parallelism
 from roofline.units import gib_from_bytes
@@ -58,15 +58,18 @@ def memory_account(
     and the logits in 32 bit over `max_logit_rows`, the part that grows with B(K+1). Engines hold a
     few GB more (contexts, communication buffers): that is what `utilization_fraction` leaves out.
 
+    Over pipeline stages the account is that of the last, which also holds the draft; ranks of attention data
+    parallelism hold a cache each, and `kv_tokens` is that of all of them.
+
     `context_tokens`: tokens a sequence typically holds. Layers with a full window stop growing and recurrent layers
     hold a fixed state, so bytes per token are those of such a sequence over its tokens; None charges every layer
     every token and no state.
     """
-    weights_bytes = weight_bytes(target) / parallel.tensor
+    weights_bytes = _weights_bytes(target, parallel)
     draft_bytes = weight_bytes(draft) / parallel.draft_tensor if draft is not None else 0.0
     workspace_bytes = _workspace_bytes(target, parallel.tensor, max_step_tokens, max_logit_rows)
     usable_bytes = gpu.memory_bytes * utilization_fraction
-    kv_bytes = _kv_bytes_per_token(target, parallel.tensor, context_tokens)
+    kv_bytes = _kv_bytes_per_token(target, parallel.tensor, context_tokens) / parallel.pipeline
     draft_kv_bytes = 0.0 if draft is None else _kv_bytes_per_token(draft, parallel.draft_tensor, context_tokens)
     free_bytes = usable_bytes - weights_bytes - workspace_bytes
     account = MemoryAccount(
@@ -76,17 +79,28 @@ def memory_account(
         workspace_bytes=workspace_bytes,
         kv_bytes_per_token=kv_bytes,
         draft_kv_bytes_per_token=draft_kv_bytes,
-        kv_tokens=max(0, int((free_bytes - draft_bytes) / (kv_bytes + draft_kv_bytes))),
-        kv_tokens_without_draft=max(0, int(free_bytes / kv_bytes)),
+        kv_tokens=parallel.data * max(0, int((free_bytes - draft_bytes) / (kv_bytes + draft_kv_bytes))),
+        kv_tokens_without_draft=parallel.data * max(0, int(free_bytes / kv_bytes)),
     )
     if account.kv_tokens < 1:
         missing_bytes = weights_bytes + draft_bytes + workspace_bytes - usable_bytes
         raise DoesNotFit(
-            f"{target.name} does not fit {parallel.tensor} x {gpu.name}: {account.sentences()}; "
+            f"{target.name} does not fit {parallel.gpus} x {gpu.name}: {account.sentences()}; "
             f"{gib_from_bytes(max(0.0, missing_bytes)):.1f} GiB per GPU are missing; "
             "use more GPUs, a larger GPU, or a quantised checkpoint"
         )
     return account
+
+
+def _weights_bytes(model: Model, parallel: Parallelism) -> float:
+    """Of the fullest GPU: on the last stage, which holds the LM head beside its layers."""
+    shared = expert_bytes(model) if parallel.data > 1 else 0.0
+    own = weight_bytes(model) - shared
+    if parallel.pipeline > 1:
+        embedding, head = end_bytes(model)
+        held = embedding + (head if model.owns_lm_head else 0.0)
+        own = (own - held) / parallel.pipeline + head
+    return own / parallel.tensor + shared / (parallel.tensor * parallel.data)
 
 
 def _kv_bytes_per_token(model: Model, tensor: int, context_tokens: float | None) -> float:

@@ -28,7 +28,8 @@ class Shard:
     `graph_tokens`: sizes, ascending, to which a step is padded because a graph was captured for each;
     above the largest, or with none, operators are launched one by one.
     `routing_skew`: 0 is uniform expert routing, see `roofline.counts.experts_touched`. `whole_experts`: experts are
-    dealt to the GPUs whole, see `roofline.expert_groups`.
+    dealt to the GPUs whole, see `roofline.expert_groups`. `data`: ranks of attention data parallelism, over all of
+    which the routed experts are spread; a rank's other matrices are its own.
     """
 
     gpu: Gpu
@@ -37,6 +38,7 @@ class Shard:
     graph_tokens: tuple[int, ...] = ()
     routing_skew: float = 0.0
     whole_experts: bool = False
+    data: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,10 +213,11 @@ def _experts_cost(layer: Layer, tokens: FloatArray, *, model: Model, shard: Shar
     bytes_each = experts.weights_each * fmt.bits_per_weight / BITS_PER_BYTE
     rows = tokens * experts.per_token
     activation_elements = sum(linear.inputs + linear.outputs for linear in experts.linears)
-    cut = 1 if shard.whole_experts else shard.tensor
-    if shard.whole_experts and shard.tensor > 1:
-        touched = busiest_experts(experts.count, shard.tensor, touched)
-        rows = busiest_rows(rows, shard.tensor)
+    gpus = shard.tensor * shard.data
+    cut = 1 if shard.whole_experts else gpus
+    if shard.whole_experts and gpus > 1:
+        touched = busiest_experts(experts.count, gpus, touched)
+        rows = busiest_rows(rows, gpus)
     hbm_bytes = (touched * bytes_each + rows * activation_elements * model.precision.activation_bytes) / cut
     flops = 2.0 * rows * experts.weights_each / cut
     shape = (float(experts.linears[0].inputs), experts.linears[0].outputs / cut)

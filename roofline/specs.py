@@ -190,9 +190,17 @@ class Parallelism(Frozen):
     """How one replica is spread over GPUs. `draft_tensor` is 1 or `tensor`.
 
     `whole_experts`: routed experts are dealt to the GPUs whole instead of being cut over them (expert parallel
-    within the tensor group).
+    within the tensor group). `pipeline`: stages in series, each with its part of the layers; the draft runs on the
+    last. `data`: ranks that each hold the attention of their own requests, while routed experts are spread over all.
     """
 
     tensor: PositiveInt = 1
     draft_tensor: PositiveInt = 1
     whole_experts: bool = False
+    pipeline: PositiveInt = 1
+    data: PositiveInt = 1
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of one replica."""
+        return self.tensor * self.pipeline * self.data

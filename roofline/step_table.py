@@ -99,6 +99,12 @@ class StepCostTable:
     prompt_trunk_s, prompt_draft_s
         Least time of the target's trunk and of the draft's first pass in a step that holds prompt tokens, where such
         steps are launched operator by operator.
+    stages, ranks
+        Pipeline stages, and ranks of attention data parallelism (`roofline.stages`); a step's arrays are then read at
+        one part: a micro-batch, or the busiest rank.
+    between_s : (max_tokens + 1,)
+        Stages: handing a micro-batch to the next, by its tokens. Ranks: routed experts and their exchange, by the
+        tokens of all ranks. None where there is one part.
     peak_hbm_bytes_per_s, peak_flops_per_s
         The ceilings of one GPU (of the fastest number format in use), for utilisation.
     """
@@ -124,6 +130,9 @@ class StepCostTable:
     draft_leaves_out_rejected: bool = False
     prompt_trunk_s: float = 0.0
     prompt_draft_s: float = 0.0
+    stages: int = 1
+    ranks: int = 1
+    between_s: FloatArray | None = None
 
     @property
     def max_tokens(self) -> int:

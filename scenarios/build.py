@@ -22,6 +22,7 @@ from scenarios.conversations import mean_context_tokens
 from scenarios.files import looks_like_path
 from scenarios.imports.traces import Trace
 from scenarios.loads import kinds, read_scenario_trace
+from scenarios.parallel import parallelism_of
 from scenarios.proposing import largest_draft, layered_mtp_head, medusa_head, policy_of, proposer_of, tree_nodes
 from scenarios.schema import CATALOGUE, HEAD_METHODS, MATCHING_METHODS, Scenario
 from simulator.limits import EngineLimits
@@ -77,11 +78,7 @@ def build_service(scenario: Scenario) -> Service:
     )
     draft = _draft(scenario, target)
     draft_tokens = _draft_tokens(scenario, target)
-    parallel = Parallelism(
-        tensor=hardware.tensor_parallel,
-        draft_tensor=hardware.draft_tensor_parallel or hardware.tensor_parallel,
-        whole_experts=hardware.expert_parallel,
-    )
+    parallel = parallelism_of(scenario, target)
     _check_split(target, parallel.tensor, field="hardware.tensor_parallel")
     if draft is not None:
         _check_split(draft, parallel.draft_tensor, field="hardware.draft_tensor_parallel")
@@ -142,13 +139,17 @@ class _Shape:
 
     @property
     def max_batched_tokens(self) -> int:
-        return self.scenario.engine.max_batched_tokens or self.engine.scheduler.tier(self.gpu).max_batched_tokens
+        """Of all micro-batches in flight, or of all ranks: each has a budget of its own."""
+        asked = self.scenario.engine.max_batched_tokens
+        own = asked or self.engine.scheduler.tier(self.gpu).max_batched_tokens
+        return own * self.parallel.pipeline * self.parallel.data
 
     @property
     def max_sequences(self) -> int:
+        """Of all ranks, each with a limit of its own."""
         default = self.engine.scheduler.tier(self.gpu).max_sequences
         asked = self.scenario.engine.max_sequences
-        return min(asked or default, self.max_batched_tokens)
+        return min((asked or default) * self.parallel.data, self.max_batched_tokens)
 
     def calibration(self) -> Calibration:
         """The file's constants, those shipped for exactly this GPU and engine, or the catalogue's efficiencies."""
@@ -188,15 +189,16 @@ class _Shape:
         sequences = self.max_sequences
         asked = self.scenario.engine.max_sequences
         if draft_tokens and asked is None and self.engine.max_running_with_speculation:
-            sequences = min(sequences, self.engine.max_running_with_speculation)
+            sequences = min(sequences, self.engine.max_running_with_speculation * self.parallel.data)
+        parts = self.parallel.pipeline * self.parallel.data
         memory = memory_account(
             self.target,
             gpu=self.gpu,
             parallel=self.parallel,
             draft=draft,
             utilization_fraction=self._utilization_fraction,
-            max_step_tokens=self.max_batched_tokens,
-            max_logit_rows=min(self.max_batched_tokens, sequences * (draft_tokens + 1)),
+            max_step_tokens=self.max_batched_tokens // parts,
+            max_logit_rows=min(self.max_batched_tokens // parts, -(-sequences // parts) * (draft_tokens + 1)),
             context_tokens=self.context_tokens,
         )
         costs = step_cost_table(

@@ -57,6 +57,10 @@ class Hardware(Frozen):
     draft_tensor_parallel: PositiveInt | None = Field(
         default=None, description="1 or tensor_parallel; none: the latter"
     )
+    pipeline_parallel: PositiveInt = Field(default=1, description="stages in series; the draft runs on the last")
+    data_parallel: PositiveInt = Field(
+        default=1, description="ranks with an attention and a cache of their own; routed experts are spread over all"
+    )
     expert_parallel: bool = Field(default=False, description="routed experts are dealt to the GPUs whole, not cut")
     calibration: str | None = Field(
         default=None, description="path of a calibration file; none: shipped for the GPU and engine, else catalogue"
@@ -71,6 +75,11 @@ class Engine(Frozen):
     """Scheduler and memory options; `None` takes the engine's own default for this GPU."""
 
     profile: str = Field(default="vllm", description="a row of engines.toml")
+    version: str | None = Field(
+        default=None,
+        pattern=r"^\d+(\.\d+)+",
+        description="release, where it decides what the engine runs; none: today's",
+    )
     gpu_memory_utilization_fraction: float | None = Field(default=None, gt=0.0, le=1.0)
     max_batched_tokens: PositiveInt | None = None
     max_sequences: PositiveInt | None = None

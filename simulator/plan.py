@@ -12,7 +12,7 @@ from roofline.errors import InvalidInput
 from roofline.step_table import StepCostTable
 from simulator.acceptance import Acceptance
 from simulator.acceptance_table import AcceptanceTable, acceptance_table
-from simulator.controllers.base import BUDGET, STATIC, Controller, StepControl, StepPolicy
+from simulator.controllers.base import BUDGET, OPTIMAL, STATIC, Controller, StepControl, StepPolicy
 from simulator.controllers.closed_loop import ClosedLoop
 from simulator.limits import EngineLimits
 from simulator.policy import DraftPolicy
@@ -142,7 +142,7 @@ def step_plan(
     draft_by_batch = policy.by_batch(limits.max_sequences)
     control = policy.control() if isinstance(policy, StepPolicy) else StepControl(STATIC, int(draft_by_batch.max()))
     largest = max(control.max_draft_tokens, int(draft_by_batch.max()))
-    _check_reach(costs, limits, largest)
+    _check_reach(costs, limits, largest, control)
     if isinstance(proposer, ParticularProposer):
         _check_drafts(proposer, draft_by_batch)
     classes = len(workload.class_names)
@@ -251,7 +251,12 @@ def _no_policy() -> DraftPolicy:
     return FixedDraft(0)
 
 
-def _check_reach(costs: StepCostTable, limits: EngineLimits, draft_tokens: int) -> None:
+def _check_reach(costs: StepCostTable, limits: EngineLimits, draft_tokens: int, control: StepControl) -> None:
+    if control.kind in (OPTIMAL, BUDGET) and costs.stages * costs.ranks > 1:
+        raise InvalidInput(
+            "a controller that reads the cost table looks at one batch, not at pipeline stages or data-parallel ranks; "
+            "use a fixed K, K by batch size, or the closed loop"
+        )
     asked = {
         "max_batched_tokens": (limits.max_batched_tokens, costs.max_tokens),
         "max_sequences": (limits.max_sequences, costs.max_sequences),

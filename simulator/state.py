@@ -156,6 +156,9 @@ class Costs(NamedTuple):
     draft_leaves_out_rejected: bool
     prompt_trunk_s: float
     prompt_draft_s: float
+    stages: int
+    ranks: int
+    between_s: FloatArray
 
 
 class Plan(NamedTuple):
@@ -265,6 +268,9 @@ def loop_costs(table: StepCostTable) -> Costs:
         draft_leaves_out_rejected=table.draft_leaves_out_rejected,
         prompt_trunk_s=table.prompt_trunk_s,
         prompt_draft_s=table.prompt_draft_s,
+        stages=table.stages,
+        ranks=table.ranks,
+        between_s=np.zeros(1) if table.between_s is None else table.between_s,
     )
 
 

@@ -22,6 +22,8 @@ def steady_steps(batch, plan, state, costs, scheduled):
     running = state.running
     if plan.control != STATIC or plan.draft_by_batch[scheduled] > 0 or plan.alternate_prefill:
         return np.int64(1)
+    if costs.stages * costs.ranks > 1:
+        return np.int64(1)
     if scheduled < running or state.preempted > 0 or costs.windows[len(costs.windows) - 1] > 0:
         return np.int64(1)
     steps = batch.output[0] - batch.emitted[0]

@@ -6,6 +6,7 @@ import numpy as np
 
 from simulator.compiled import compiled, digest_of, inlined
 from simulator.control import BUDGET, STATIC, controlled_draft_tokens, keep_likely_drafts, round_rows
+from simulator.parts import one_part, together
 from simulator.pricing import price, tally
 from simulator.rng import ALWAYS, luck
 from simulator.scheduler import leave, schedule, schedule_prompts, skip_refused
@@ -13,7 +14,8 @@ from simulator.state import Batch, Costs, Plan, Requests, Trace
 from simulator.steady import read_on, skip_steps, steady_steps
 
 LOOP_FILES = (
-    "compiled.py", "control.py", "pricing.py", "rng.py", "scheduler.py", "state.py", "steady.py", "step_loop.py",
+    "compiled.py", "control.py", "parts.py", "pricing.py", "rng.py", "scheduler.py", "state.py", "steady.py",
+    "step_loop.py", "../roofline/stages.py",
 )  # fmt: skip
 NO_WINDOW = 1 << 62
 DONE, PAUSED, TRACE_FULL = 0, 1, 2
@@ -285,11 +287,16 @@ def _compiled(sources: str, general: bool):
             else:
                 _accept(batch, plan, state.running, batch.row)
             rejected = _rejected(batch, state.running) if costs.draft_leaves_out_rejected else 0
+            part = step
+            if costs.stages * costs.ranks > 1:
+                part = one_part(batch, costs, step, state.running)
             steps, done = np.int64(1), np.int64(0)
             if not tracing:
                 steps = steady_steps(batch, plan, state, costs, scheduled)
             while done < steps:
-                verify_s, draft_s, host_s = price(batch.sums, costs, plan, state, draft_tokens, step, rejected)
+                verify_s, draft_s, host_s = price(batch.sums, costs, plan, state, draft_tokens, part, rejected)
+                if costs.stages * costs.ranks > 1:
+                    verify_s, draft_s = together(costs, state, step, part, verify_s, draft_s)
                 if state.draft_tokens >= 0 and draft_tokens != state.draft_tokens:
                     host_s += plan.switch_s
                 state.draft_tokens = draft_tokens

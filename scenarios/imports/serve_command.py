@@ -56,7 +56,7 @@ def parse_serve_command(command: str) -> ServeCommand:
     ------
     InvalidInput
         Not a serve line, a value of the wrong kind, a speculative-config that is not JSON, or a way of
-        serving that is not computed (pipeline or data parallel).
+        serving that is not computed (separate replicas).
     """
     words = _split(command)
     if words and words[0] == "sglang":
@@ -166,7 +166,6 @@ def _vllm(words: _Words) -> ServeCommand:
             f"{model!r}; "
             "quote values with spaces"
         )
-    _refuse_other_parallelism(flags)
     speculative, reports = speculative_tables(flags.get("speculative-config"), words.dotted)
     scenario: dict[str, Any] = {
         "target": _without_none(
@@ -176,6 +175,7 @@ def _vllm(words: _Words) -> ServeCommand:
         ),
         "hardware": {
             "tensor_parallel": _whole(flags, "tensor-parallel-size") or 1,
+            **_other_parallelism(flags),
             **({"expert_parallel": True} if flags.get("enable-expert-parallel", "") is None else {}),
             **speculative.pop("hardware", {}),
         },
@@ -221,20 +221,15 @@ def _whole(flags: dict[str, str | None], name: str) -> int | None:
     return None if text is None else notation.human_tokens(text, field=f"--{name}")
 
 
-def _refuse_other_parallelism(flags: dict[str, str | None]) -> None:
-    pipeline = _whole(flags, "pipeline-parallel-size")
-    if pipeline not in (None, 1):
-        raise InvalidInput(
-            f"--pipeline-parallel-size must be 1, got {pipeline}: stages in series are not computed yet; "
-            "serve with tensor parallelism only"
-        )
+def _other_parallelism(flags: dict[str, str | None]) -> dict[str, int]:
+    """Stages, and ranks that share experts; ranks that share nothing are replicas, of which one is simulated."""
     replicas = _whole(flags, "data-parallel-size")
-    if replicas not in (None, 1):
+    if replicas not in (None, 1) and "enable-expert-parallel" not in flags:
         raise InvalidInput(
-            f"--data-parallel-size must be 1, got {replicas}: one replica is simulated; drop the flag and "
-            "give "
-            f"the load of one replica (the total divided by {replicas})"
+            f"--data-parallel-size must be 1 without --enable-expert-parallel, got {replicas}: one replica is "
+            f"simulated; drop the flag and give the load of one replica (the total divided by {replicas})"
         )
+    return _without_none(pipeline_parallel=_whole(flags, "pipeline-parallel-size"), data_parallel=replicas)
 
 
 def _check_dtype(dtype: str | None) -> None:

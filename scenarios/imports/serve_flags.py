@@ -30,8 +30,8 @@ HONOURED: dict[str, str] = {
     "enable-chunked-prefill": "engine.chunked_prefill",
     "enforce-eager": "engine.enforce_eager",
     "speculative-config": "speculation",
-    "pipeline-parallel-size": "only 1 is computed",
-    "data-parallel-size": "only 1 is computed",
+    "pipeline-parallel-size": "hardware.pipeline_parallel",
+    "data-parallel-size": "hardware.data_parallel, with --enable-expert-parallel",
 }
 
 ALIASES: dict[str, str] = {

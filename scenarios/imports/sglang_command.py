@@ -21,6 +21,12 @@ _ALIASES = {
     "model": "model-path",
     "tp": "tp-size",
     "tensor-parallel-size": "tp-size",
+    "pp": "pp-size",
+    "pipeline-parallel-size": "pp-size",
+    "dp": "dp-size",
+    "data-parallel-size": "dp-size",
+    "ep": "ep-size",
+    "expert-parallel-size": "ep-size",
     "speculative-algo": "speculative-algorithm",
     "speculative-draft-model": "speculative-draft-model-path",
 }
@@ -28,6 +34,7 @@ _SWITCHES = (
     "disable-cuda-graph",
     "disable-overlap-schedule",
     "disable-radix-cache",
+    "enable-dp-attention",
     "enable-metrics",
     "enable-mixed-chunk",
     "skip-tokenizer-init",
@@ -43,6 +50,10 @@ _WHOLE = {
 _PLACES = {
     "model-path": "target.model",
     "tp-size": "hardware.tensor_parallel",
+    "pp-size": "hardware.pipeline_parallel",
+    "dp-size": "hardware.data_parallel",
+    "enable-dp-attention": "hardware.data_parallel",
+    "ep-size": "hardware.expert_parallel",
     "quantization": "target.quantization",
     "kv-cache-dtype": "target.kv_cache_dtype",
     "mem-fraction-static": "engine.gpu_memory_utilization_fraction",
@@ -51,7 +62,7 @@ _PLACES = {
     "speculative-draft-model-path": "speculation.draft",
     "speculative-num-steps": "speculation.draft_tokens",
     "speculative-num-draft-tokens": "speculation.draft_tokens + 1",
-    "speculative-eagle-topk": "1: a chain",
+    "speculative-eagle-topk": "1: a chain; above: speculation.tree",
     **{flag: f"engine.{key}" for flag, key in _WHOLE.items()},
 }
 Row = tuple[str, str, Any, str]
@@ -85,12 +96,32 @@ def parse_sglang_words(words: list[str]) -> tuple[dict[str, Any], list[Row]]:
         target["kv_cache_dtype"] = flags["kv-cache-dtype"]
     tables: dict[str, Any] = {
         "target": target,
-        "hardware": {"tensor_parallel": notation.human_tokens(flags.get("tp-size", "1"), field="--tp-size")},
+        "hardware": _hardware(flags),
         "engine": engine,
     }
     if "speculative-algorithm" in flags:
         tables["speculation"] = _speculation(flags)
     return tables, [_fate(name, value) for name, value in flags.items()]
+
+
+def _hardware(flags: dict[str, str]) -> dict[str, Any]:
+    """`tp-size` counts all GPUs of a stage; under data-parallel attention every rank has its share of them."""
+    gpus, stages, ranks = (
+        notation.human_tokens(flags.get(flag, "1"), field=f"--{flag}") for flag in ("tp-size", "pp-size", "dp-size")
+    )
+    hardware: dict[str, Any] = {"tensor_parallel": gpus}
+    if stages > 1:
+        hardware["pipeline_parallel"] = stages
+    if ranks > 1:
+        if "enable-dp-attention" not in flags or gpus % ranks:
+            raise InvalidInput(
+                f"--dp-size {ranks} needs --enable-dp-attention and a --tp-size it divides, got {gpus}; "
+                "separate replicas are not simulated together: drop the flag and give the load of one"
+            )
+        hardware |= {"tensor_parallel": gpus // ranks, "data_parallel": ranks}
+    if flags.get("ep-size", "1") not in ("1", ""):
+        hardware["expert_parallel"] = True
+    return hardware
 
 
 def _sort(words: list[str]) -> dict[str, str]:

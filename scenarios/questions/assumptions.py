@@ -12,6 +12,7 @@ from roofline.counts import weight_formats
 from scenarios.acceptance import AcceptanceCase
 from scenarios.arrivals import ClosedWorkload, OpenWorkload, SessionWorkload, TraceWorkload
 from scenarios.build import Service
+from scenarios.parallel import parts_text
 from simulator.saturation import MIN_REQUESTS
 
 
@@ -43,6 +44,9 @@ def assumptions_of(service: Service, *, cases: tuple[AcceptanceCase, ...] | None
     ]
     if cases != () and scenario.acceptance is not None and scenario.acceptance.length is not None:
         found.append(Assumption("assumed", "the same acceptance at every draft position when another K is considered"))
+    parts = parts_text(scenario)
+    if parts is not None:
+        found.append(Assumption("assumed", parts))
     found.append(Assumption("measured" if service.trace else "assumed", _workload_text(service)))
     return tuple(found)
 

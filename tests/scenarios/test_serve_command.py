@@ -155,7 +155,6 @@ def test_least_variance_shares_sum_to_the_length(length):
         (LLAMA + " 'unclosed", ("quotes",)),
         (LLAMA + " -tp", ("-tp", "needs a value")),
         (LLAMA + " -tp many", ("--tensor-parallel-size", "many")),
-        (LLAMA + " -pp 2", ("--pipeline-parallel-size", "2")),
         (LLAMA + " -dp 4", ("--data-parallel-size", "divided by 4")),
         (LLAMA + " --dtype float32", ("float32", "16 bits")),
         (LLAMA + " --gpu-memory-utilization nan", ("nan", "finite")),
