@@ -11,7 +11,7 @@ from scenarios.plan.counting import Trials
 from scenarios.plan.marks import load_marks
 from scenarios.plan.modes import engine_of
 from scenarios.plan.question import PlanOptions
-from scenarios.plan.rows import planned
+from scenarios.plan.rows import fewest_for_the_work, planned
 from scenarios.schema import Scenario
 from simulator.autoscaler import Autoscaler
 from simulator.cluster import ClusterShape, serve_cluster
@@ -29,7 +29,7 @@ def settled_row(scenario: Scenario, row: PlanRow, options: PlanOptions) -> PlanR
     here = planned(row.choice.applied_to(scenario), options)
     engine = engine_of(here.service, row.mode, here.requests(0))
     trials = replace(here.trials(engine, SEEDS_OF_BEST * options.max_seeds), strict=True)
-    count = trials.settled(row.count.replicas, 1, options.max_gpus // row.choice.tensor_parallel)
+    count = trials.settled(row.count.replicas, fewest_for_the_work(row), options.max_gpus // row.choice.tensor_parallel)
     if count is None:
         return row
     tried = {each.replicas: each for each in row.tried} | trials.tried

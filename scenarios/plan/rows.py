@@ -95,7 +95,7 @@ def _row(here: Planned, choice: Choice, mode: Mode, options: PlanOptions) -> Pla
     missed = out_of_reach(found, len(alone.arrival_s), len(load))
     if missed is not None:
         return replace(row, status="INFEASIBLE", reason=missed)
-    at_once = most_at_once(load, alone)
+    at_once = max(most_at_once(load, alone), fewest_for_the_work(row))
     return _counted(row, here.trials(engine, options.max_seeds), at_once, options)
 
 
@@ -106,16 +106,22 @@ def _counted(row: PlanRow, trials: Trials, at_once: int, options: PlanOptions) -
     if highest < 1:
         reason = f"one replica takes {row.choice.tensor_parallel} GPUs, at most {options.max_gpus} may be used"
         return replace(row, status="TOO MANY GPUS", reason=reason)
-    lowest = max(1, min(highest, math.floor(row.bound_replicas / 2)))
+    lowest = fewest_for_the_work(row)
+    if lowest > highest:
+        reason = f"the work alone takes {lowest} replicas, {highest} are allowed"
+        return replace(row, status="SATURATED", reason=reason)
     count = trials.fewest(lowest, highest)
-    if count is not None and count.replicas == lowest > 1:  # the bound was no bound for this tail
-        count = trials.fewest(1, highest)
     tried = tuple(trials.tried[replicas] for replicas in sorted(trials.tried))
     if count is None:
         status, reason = _why_not(trials.judge(highest), row.floors, at_once, affordable)
         return replace(row, status=status, reason=reason, tried=tried)
     fewer = trials.tried.get(count.replicas - 1)
     return replace(row, count=count, one_fewer=fewer, tried=tried)
+
+
+def fewest_for_the_work(row: PlanRow) -> int:
+    """Replicas below which the backlog of a load that goes on would grow for ever, whoever schedules."""
+    return max(1, math.ceil(row.bound_replicas)) if math.isfinite(row.bound_replicas) else 1
 
 
 def _why_not(last: CountTried, found: tuple[Floor, ...], at_once: int, affordable: int) -> tuple[Status, str]:

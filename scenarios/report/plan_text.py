@@ -33,10 +33,15 @@ def headline(plan: Plan) -> str:
     assert row.count is not None
     margin = min(row.count.reached, key=lambda each: each.fraction - each.wanted_fraction)
     return (
-        f"{row.replicas} replicas of {row.choice.tensor_parallel} x {row.choice.gpu} ({row.gpus} GPUs, "
-        f"{row.choice.precision}, speculation {_MODE[row.mode]}{_drafts(row)}) carry {load}: "
+        f"{_counted(row.count.replicas, 'replica')} of {row.choice.tensor_parallel} x {row.choice.gpu} "
+        f"({_counted(row.gpus or 0, 'GPU')}, {row.choice.precision}, speculation {_MODE[row.mode]}{_drafts(row)}) "
+        f"for {load}: "
         f"{_reached_text(margin)}"
     )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _drafts(row: PlanRow) -> str:
@@ -62,11 +67,15 @@ def best_lines(plan: Plan) -> list[str]:
 def _decision_lines(best: Best) -> list[str]:
     row, fewer = best.row, best.row.one_fewer
     assert row.count is not None
-    text = f"{row.count.seeds} seeds, {'decided by the interval' if row.count.decided else 'by the estimate'}."
+    text = (
+        f"{_counted(row.count.seeds, 'seed')}, {'decided by the interval' if row.count.decided else 'by the estimate'}."
+    )
     if fewer is not None:
         worst = min(fewer.reached, key=lambda each: each.fraction - each.wanted_fraction)
         text += f" One replica fewer {'misses' if fewer.decided else 'may or may not do'}: {_reached_text(worst)}."
-    text += f" A perfect system needs {row.bound_replicas:.1f} replicas for the work alone."
+    elif row.replicas is not None and row.replicas > 1:
+        text += " One replica fewer cannot do the work, whoever schedules it."
+    text += f" A perfect system needs {row.bound_replicas:.2g} replicas for the work alone."
     return words.paragraph("Decision", text)
 
 
@@ -189,7 +198,7 @@ def verification_lines(chosen: CountTried, fewer: CountTried | None) -> list[str
             shares = "; ".join(_reached_text(each) for each in count.reached)
             verdict = "meets" if count.meets else "misses"
             lines += words.paragraph(
-                "Verified", f"{count.replicas} replicas, {count.seeds} other seeds: {verdict}: {shares}."
+                "Verified", f"{_counted(count.replicas, 'replica')}, {count.seeds} other seeds: {verdict}: {shares}."
             )
     return ["", *lines]
 
