@@ -18,6 +18,7 @@ COMMANDS = {
         "scenarios.cli.decide",
         "Does speculative decoding pay, up to which load, with how many drafts?",
     ),
+    "plan": ("scenarios.cli.plan", "How many GPUs, of which type, for a load and its objectives?"),
     "simulate": ("scenarios.cli.simulate", "One arm at one load, with a table of its requests."),
     "sweep": ("scenarios.cli.sweep", "A scenario over axes of any field, resumable, on one core or a cluster."),
     "compare": ("scenarios.cli.compare", "Two scenarios, and the term that makes the difference."),
