@@ -13,7 +13,7 @@ from scenarios import notation
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _METHODS = "eagle3, eagle, mtp, medusa, draft_model, pard, p_eagle, dflash, dspark, ngram, suffix."
-_OPTIONS = (
+_SETUP_OPTIONS = (
     click.option("--serve", metavar="LINE", help="The whole `vllm serve …` line, quoted."),
     click.option("--model", metavar="NAME|FILE", help="Target: catalogue name or config.json."),
     click.option("--gpu", metavar="NAME|FILE", help="GPU: catalogue name or TOML file."),
@@ -26,6 +26,9 @@ _OPTIONS = (
     click.option("--engine", metavar="NAME", help="Engine profile: vllm, sglang, trtllm, …"),
     click.option("--calibration", metavar="FILE", help="File, or `catalogue`; default: the shipped one."),
     click.option("--clip", is_flag=True, help="Accept use outside the calibration's measured domain."),
+)  # fmt: skip
+_OPTIONS = (
+    *_SETUP_OPTIONS,
     click.option("--trace", metavar="FILE", help="Requests to replay: Azure CSV or Mooncake JSONL."),
     click.option("--rate", metavar="R", help="Poisson arrivals per second; the sweep is 0.25x to 4x."),
     click.option("--burstiness", metavar="B", help="Gamma arrivals; 1 is Poisson, smaller is burstier."),
@@ -47,6 +50,13 @@ _OPTIONS = (
 def scenario_options(command: Command) -> Command:
     """All options that describe a scenario."""
     for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def setup_options(command: Command) -> Command:
+    """Those that describe what is served and on what, without its requests."""
+    for option in reversed(_SETUP_OPTIONS):
         command = option(command)
     return command
 

@@ -120,7 +120,7 @@ def compare(
         names=(first.name, second.name),
         arms=chosen,
         loads=loads,
-        times=(_mean(times[0]), _mean(times[1])),
+        times=(mean_time(times[0]), mean_time(times[1])),
         total=_moved("latency", parts.sum(axis=1)),
         moved=tuple(_moved(name, parts[:, place]) for place, name in enumerate(TERMS)),
         labels=(services[0].deployment.calibration.label, services[1].deployment.calibration.label),
@@ -211,7 +211,8 @@ def _moved(name: str, seconds: NDArray[np.float64]) -> Moved:
     return Moved(name, float(seconds.mean()), float(half))
 
 
-def _mean(times: Sequence[RequestTime]) -> RequestTime:
+def mean_time(times: Sequence[RequestTime]) -> RequestTime:
+    """Every term's mean over repetitions."""
     names = [field.name for field in fields(RequestTime)]
     return RequestTime(**{name: float(np.mean([getattr(time, name) for time in times])) for name in names})
 

@@ -1,4 +1,4 @@
-"""A user's own run against its prediction: which part of a request's time is off, and what host time would explain it."""
+"""A user's own run against its prediction: which part of a request's time is off, and what host time explains."""
 
 from __future__ import annotations
 
@@ -189,24 +189,33 @@ def _with_host(service: Service, extra_s: float) -> Calibration:
 
 def _lines(measured: Measured, predicted: _Runs, again: _Runs | None) -> list[Line]:
     metrics: tuple[tuple[Metric, str, Times | None], ...] = (
-        ("ttft", "TTFT", measured.ttft_s), ("tpot", "TPOT", measured.tpot_s), ("latency", "latency", measured.latency_s)
-    )  # fmt: skip
+        ("ttft", "TTFT", measured.ttft_s),
+        ("tpot", "TPOT", measured.tpot_s),
+        ("latency", "latency", measured.latency_s),
+    )
     found: list[Line] = []
     for metric, name, times in metrics:
         for statistic in ("mean", *QUANTILES):
-            value = getattr(times, statistic) if times is not None else None
+            value: float | None = getattr(times, statistic) if times is not None else None
             if value:
-                found.append(_line(f"{name} {statistic} s", value, _of(predicted, metric, statistic), again=(
-                    None if again is None else _of(again, metric, statistic))))  # fmt: skip
-    single = (
-        ("queue mean s", measured.queue_s.mean if measured.queue_s else None, lambda runs: runs.time.queue_s),
-        ("ITL mean s", measured.itl_s.mean if measured.itl_s else None, lambda runs: runs.time.round_s),
-        ("output tokens per s", measured.output_tokens_per_s, lambda runs: runs.tokens_per_s),
+                after = None if again is None else _of(again, metric, statistic)
+                found.append(_line(f"{name} {statistic} s", value, _of(predicted, metric, statistic), again=after))
+    after = [None, None, None] if again is None else _single(again)
+    names = ("queue mean s", "ITL mean s", "output tokens per s")
+    told = (
+        measured.queue_s.mean if measured.queue_s else None,
+        measured.itl_s.mean if measured.itl_s else None,
+        measured.output_tokens_per_s,
     )
-    for name, value, read in single:
+    for name, value, before, then in zip(names, told, _single(predicted), after, strict=True):
         if value:
-            found.append(_line(name, value, read(predicted), again=None if again is None else read(again)))
+            found.append(_line(name, value, before, again=then))
     return found
+
+
+def _single(runs: _Runs) -> list[float]:
+    """Waiting, time of a step as a decoding request sees it, tokens per second."""
+    return [runs.time.queue_s, runs.time.round_s, runs.tokens_per_s]
 
 
 def _line(name: str, measured: float, predicted: float, *, again: float | None) -> Line:
@@ -240,7 +249,7 @@ def _parts(measured: Measured, predicted: _Runs, again: _Runs) -> list[Part]:
 
 
 def _decode(decode_s: float, itl_s: Times | None, time: RequestTime) -> list[tuple[str, float]]:
-    """One part, or two where gaps between chunks tell a step from the tokens it brings: their product is split evenly."""
+    """One part, or two where gaps between chunks tell a step from the tokens it brings; their product is split evenly."""
     step_s = itl_s.mean if itl_s is not None else None
     if not step_s:
         return [("decode", decode_s - time.later_tokens * time.tpot_s)]
@@ -261,6 +270,10 @@ def _notes(service: Service, measured: Measured, *, speculates: bool) -> list[st
         )
     if service.trace is None:
         found.append("arrivals and lengths are drawn, not those of the run: percentiles compare loosely")
+    if service.scenario.hardware.tensor_parallel > 1:
+        found.append(
+            "over several GPUs a missing time of the links looks like host time: a run on one GPU tells them apart"
+        )
     if service.deployment.calibration.label == "catalogue":
         found.append("step times are the catalogue's, not measured on this GPU")
     return found
