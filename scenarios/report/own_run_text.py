@@ -63,8 +63,8 @@ def _host(found: OwnRun) -> Iterator[str]:
         yield f"Host time   none is fitted: {host.refused}"
         return
     yield (
-        f"Host time   {host.extra_s / SECONDS_PER_MS:.3g} ms more a step would make mean TPOT agree (fitted to this run; "
-        "it entered no prediction above)"
+        f"Host time   {host.extra_s / SECONDS_PER_MS:.3g} ms more a step would make mean TPOT agree (fitted to this "
+        "run; it entered no prediction above)"
     )
     left = [part for part in found.parts if abs(part.with_host_s) > _UNTOLD_S]
     if left:

@@ -249,7 +249,7 @@ def _parts(measured: Measured, predicted: _Runs, again: _Runs) -> list[Part]:
 
 
 def _decode(decode_s: float, itl_s: Times | None, time: RequestTime) -> list[tuple[str, float]]:
-    """One part, or two where gaps between chunks tell a step from the tokens it brings; their product is split evenly."""
+    """One part, or two where gaps between chunks tell a step from its tokens; their product is split evenly."""
     step_s = itl_s.mean if itl_s is not None else None
     if not step_s:
         return [("decode", decode_s - time.later_tokens * time.tpot_s)]
