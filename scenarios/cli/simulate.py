@@ -11,6 +11,7 @@ from scenarios.cli.options import scenario_options, scenario_table
 
 if TYPE_CHECKING:
     from scenarios.questions.simulate import OneRun
+    from scenarios.schema import Scenario
 
 
 @click.command()
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 @scenario_options
 @click.option("--arm", type=click.Choice(["on", "off"]), default="on", help="With speculation, or plain.")
 @click.option("--at", metavar="LOAD", help="The load: 4 (req/s or in flight) or 2x; default 1x.")
+@click.option("--reproducibility", is_flag=True, help="Run it again: which requests meet other batch shapes?")
 @click.option("--out", metavar="FILE", help="Write the per-request table as CSV instead of its head.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def command(scenario: str | None, **options: Any) -> int:
@@ -26,6 +28,8 @@ def command(scenario: str | None, **options: Any) -> int:
     from scenarios.questions.simulate import simulate_one
 
     table, origin = scenario_table(scenario, options)
+    if options["reproducibility"]:
+        return _reproduce(scenario_from_dict(table, origin=origin), options)
     run = simulate_one(scenario_from_dict(table, origin=origin), arm=options["arm"], at=options["at"])
     if options["as_json"]:
         from scenarios.report.run_text import run_json
@@ -39,6 +43,15 @@ def command(scenario: str | None, **options: Any) -> int:
         write_text_at_once(Path(options["out"]), requests_csv(run))
         click.echo(f"written to {options['out']}: {len(run.result.arrival_s):,} requests", err=options["as_json"])
     return 4 if run.result.saturation.saturated else 0
+
+
+def _reproduce(scenario: Scenario, options: dict[str, Any]) -> int:
+    from scenarios.questions.reproducibility import reproducibility
+    from scenarios.report.reproducibility_text import reproducibility_json, reproducibility_lines
+
+    found = reproducibility(scenario, arm=options["arm"], at=options["at"])
+    click.echo(reproducibility_json(found) if options["as_json"] else "\n".join(reproducibility_lines(found)))
+    return 0
 
 
 def _print(run: OneRun, *, whole: bool) -> None:

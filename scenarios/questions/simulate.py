@@ -7,7 +7,8 @@ from typing import Literal
 
 from roofline.errors import InvalidInput
 from scenarios import notation
-from scenarios.build import Service, build_service
+from scenarios.acceptance import AcceptanceCase
+from scenarios.build import Arm, Service, build_service
 from scenarios.loads import LoadPoint, load_points, own_load, workload_at
 from scenarios.questions.assumptions import Assumption, assumptions_of, extrapolated, keeps_up_assumption
 from scenarios.questions.break_even import simulate_arm
@@ -38,18 +39,8 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
         The calibration was not measured there, and the scenario does not accept extrapolation.
     """
     service = build_service(scenario)
-    chosen = service.off if arm == "off" else service.on
-    if chosen is None:
-        raise InvalidInput("speculation.method is 'none', so there is no speculating arm; use --arm off")
-    if arm == "on" and not service.cases:
-        raise InvalidInput(
-            "acceptance is missing and none is invented; give --acceptance-length 2.4@3, --alpha, "
-            "--per-position or "
-            "--task, or ask `specdec decide` for the break-even"
-        )
+    chosen, cases = asked_arm(service, arm)
     point = asked_load(service, at)
-    middle = len(service.cases) // 2
-    cases = service.cases[middle : middle + 1] if arm == "on" else ()
     draft_tokens = service.draft_tokens if arm == "on" else None
     requests = workload_at(scenario, point, trace=service.trace, seed=0)
     check_before(service, requests, draft_tokens=draft_tokens)
@@ -60,6 +51,28 @@ def simulate_one(scenario: Scenario, *, arm: Literal["on", "off"] = "on", at: st
     if not result.saturation.enough_data:
         assumptions.append(keeps_up_assumption([point.text]))
     return OneRun(scenario=scenario, arm=arm, point=point, result=result, assumptions=tuple(assumptions))
+
+
+def asked_arm(service: Service, arm: Literal["on", "off"]) -> tuple[Arm, tuple[AcceptanceCase, ...]]:
+    """The arm and the one acceptance it runs under; none for plain decoding.
+
+    Raises
+    ------
+    InvalidInput
+        The speculating arm has no acceptance, or speculates nothing.
+    """
+    if arm == "off":
+        return service.off, ()
+    if service.on is None:
+        raise InvalidInput("speculation.method is 'none', so there is no speculating arm; use --arm off")
+    if not service.cases:
+        raise InvalidInput(
+            "acceptance is missing and none is invented; give --acceptance-length 2.4@3, --alpha, "
+            "--per-position or "
+            "--task, or ask `specdec decide` for the break-even"
+        )
+    middle = len(service.cases) // 2
+    return service.on, service.cases[middle : middle + 1]
 
 
 def asked_load(service: Service, at: str | None) -> LoadPoint:
