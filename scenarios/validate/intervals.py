@@ -22,8 +22,8 @@ Sizes = Mapping[str, Mapping[str, Sequence[float]]]
 def with_model_error(predictions: Sequence[Prediction]) -> tuple[Prediction, ...]:
     """Predictions with intervals that hold the model's own error too.
 
-    The half-width is, in logarithms, the root of two squares: the draws of the row's open fields, and the 80 % quantile of
-    the errors of full rows of *other* sources (every source weighing alike) of the engine class.
+    The half-width is, in logarithms, the root of two squares: the draws of the row's open fields, and the 80 % quantile
+    of the errors of full rows of *other* sources (every source weighing alike) of the engine class.
     """
     sizes: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in computed(predictions):

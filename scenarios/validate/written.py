@@ -23,8 +23,8 @@ SCHEMA_VERSION = 1
 _DIGITS = 6
 _COLUMNS = (
     "id", "source_id", "status", "reason", "engine_class", "engine", "gpu", "model", "method", "load_type",
-    "load_value", "measured", "predicted", "low", "high", "error", "acceptance_length", "verify", "draft", "host", "queue", "plain_s",
-    "label", "assumed",
+    "load_value", "measured", "predicted", "low", "high", "error", "acceptance_length", "verify", "draft", "host",
+    "queue", "plain_s", "label", "assumed",
 )  # fmt: skip
 
 
