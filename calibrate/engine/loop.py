@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from calibrate.engine.model import Decoder, KvCache
+from calibrate.engine.model import KvCache, Runs
 from calibrate.engine.proposers import Proposer, TargetPass
 from calibrate.engine.sampler import LOSSLESS, Drafts, RejectionRule, Verified, choose, verify
 from calibrate.engine.sequences import Sequences
@@ -23,7 +23,7 @@ class Engine:
     so one captured graph serves every length below it.
     """
 
-    target: Decoder
+    target: Runs
     cache: KvCache
     temperature: float
     generator: torch.Generator

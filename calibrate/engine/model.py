@@ -1,6 +1,7 @@
 """A small real decoder: RMSNorm, rotary embedding, grouped-query attention, SwiGLU, KV cache, ragged lengths."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -39,6 +40,26 @@ class KvCache:
             torch.randn(size, dtype=TORCH_DTYPES[dtype], device=device, generator=generator) for _ in ("keys", "values")
         ]
         return cls(*halves)
+
+
+class Runs(Protocol):
+    """What the loops ask of a model: a pass over new rows that fills a cache, and logits of its hidden states."""
+
+    def forward(
+        self,
+        tokens: torch.Tensor,
+        positions: torch.Tensor,
+        *,
+        cache: KvCache,
+        span: int,
+        features: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Hidden states `(batch, q, hidden)` of new tokens `(batch, q)`; see `Decoder.forward`."""
+        ...
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """`(..., hidden) -> (..., vocab)`."""
+        ...
 
 
 @dataclass(slots=True)

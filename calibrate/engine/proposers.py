@@ -5,7 +5,7 @@ from typing import Protocol
 
 import torch
 
-from calibrate.engine.model import Decoder, KvCache
+from calibrate.engine.model import KvCache, Runs
 from calibrate.engine.sampler import NOT_DRAFTED, Drafts, choose
 from calibrate.engine.sequences import Sequences
 
@@ -36,7 +36,7 @@ class ModelProposer:
     draft was never fed back; at other times one entry is rewritten with itself.
     """
 
-    model: Decoder
+    model: Runs
     cache: KvCache
     temperature: float
 
@@ -71,7 +71,7 @@ class HeadProposer:
     the later ones feed the head its own hidden state.
     """
 
-    head: Decoder
+    head: Runs
     cache: KvCache
     temperature: float
 

@@ -61,6 +61,9 @@ class Head(nn.Module):
         `(draft_vocab,)` ids of the target's vocabulary that can be proposed.
     """
 
+    embedding: torch.Tensor
+    ids: torch.Tensor
+
     def __init__(self, size: HeadSize, *, embedding: torch.Tensor, ids: torch.Tensor) -> None:
         """Draw small weights; the LM head starts as the target's rows."""
         super().__init__()
@@ -95,9 +98,10 @@ class Head(nn.Module):
         *,
         cache: KvCache | None,
         span: int,
-        features: torch.Tensor,
+        features: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Hidden states `(batch, q, hidden)`; without a cache its rows are the last of `span` (training)."""
+        assert features is not None, "a head joins the target's hidden states"
         size, (batch, new) = self.size, tokens.shape
         x = self.fuse(torch.cat((self.token_norm(self.embedding[tokens]), self.feature_norm(features)), dim=-1))
         qkv = self.qkv(self.attention_norm(x)).view(batch, new, -1, size.head_dim)

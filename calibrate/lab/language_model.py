@@ -56,7 +56,8 @@ class LanguageModel:
 
     def __init__(self, shape: LmShape, weights: Weights, *, dtype: EngineDType, device: str = "cpu") -> None:
         """Prepare matrices in the device's fastest form."""
-        self.lm_shape, self.dtype, self.device = shape, dtype, device
+        self.dtype: EngineDType = dtype
+        self.lm_shape, self.device = shape, device
         self.torch_dtype = TORCH_DTYPES[dtype]
         self.kinds = shape.kinds
         self.embedding = self._placed(weights["embedding"])

@@ -153,8 +153,7 @@ class _Notes:
 
     def log(self) -> RoundLog:
         """All rounds, in order."""
-        columns = (torch.cat(column).numpy() for column in zip(*self._entries, strict=True))
-        whole = [
-            np.asarray(column, dtype=np.float64 if index > 4 else np.int64) for index, column in enumerate(columns)
-        ]
-        return RoundLog(*whole)
+        columns = [torch.cat(column).numpy() for column in zip(*self._entries, strict=True)]
+        sequence, context, depth, drafted, accepted = (column.astype(np.int64) for column in columns[:5])
+        entropy, overlap = (column.astype(np.float64) for column in columns[5:])
+        return RoundLog(sequence, context, depth, drafted, accepted, entropy, overlap)

@@ -84,8 +84,8 @@ def mean_of_rounds(log: RoundLog, values: FloatArray) -> Estimate:
     """Mean of a value of each round, those without one left out."""
     answers = np.unique(log.sequence, return_inverse=True)[1]
     valid = np.isfinite(values)
-    totals = np.bincount(answers, weights=np.where(valid, values, 0.0))
-    return ratio_over_answers(totals, np.bincount(answers, weights=valid.astype(float)))
+    totals = np.bincount(answers, weights=np.where(valid, values, 0.0)).astype(np.float64)
+    return ratio_over_answers(totals, np.bincount(answers, weights=valid.astype(float)).astype(np.float64))
 
 
 def acceptance_at_first(answers: Sequence[RoundCounts]) -> Estimate:
@@ -114,7 +114,9 @@ def by_size(log: RoundLog, sizes: IntArray, draft_tokens: int) -> dict[tuple[int
 
 def spearman(one: FloatArray, other: FloatArray) -> float:
     """Rank correlation; NaN below three points."""
-    return float(stats.spearmanr(one, other).statistic) if len(one) > 2 else float("nan")
+    if len(one) < 3:
+        return float("nan")
+    return float(np.corrcoef(stats.rankdata(one), stats.rankdata(other))[0, 1])
 
 
 MAX_CYCLE_TOKENS = 16

@@ -35,9 +35,9 @@ def draw_acceptance_against_entropy(axes: Axes, cells: tuple[CellResult, ...]) -
 
 def draw_acceptance_by_position(axes: Axes, cells: tuple[CellResult, ...]) -> None:
     """Conditional acceptance of draft i where all before it were accepted; a line for each slice."""
+    positions = np.arange(1, cells[0].cell.counts.draft_tokens + 1)
     for each in cells:
         conditional = each.cell.counts.conditional
-        positions = np.arange(1, len(conditional) + 1)
         axes.plot(positions, conditional, marker=MARKERS.get(each.task, OWN_MARKER), label=each.slice_name)
     axes.set_xticks(positions)
     axes.set_xlabel("position in the draft")

@@ -27,6 +27,7 @@ class CellResult:
 
 Groups = dict[tuple[int, int], RoundCounts]
 ESTIMATES = ("entropy_nats", "first", "length", "overlap")
+ENDS = ("mean", "low", "high")
 GROUPS = ("by_context_tokens", "by_depth_tokens")
 
 
@@ -54,14 +55,16 @@ def cell_to_json(result: CellResult) -> dict[str, Any]:
 
 def cell_from_json(content: dict[str, Any]) -> CellResult:
     """The same back."""
-    estimates = {name: None if content[name] is None else _estimate_back(content[name]) for name in ESTIMATES}
-    groups = {name: {(each["from"], each["to"]): _counts(each["rounds"]) for each in content[name]} for name in GROUPS}
     cell = Cell(
         counts=_counts(content["rounds_by_drafted_accepted"]),
+        entropy_nats=_estimate_back(content["entropy_nats"]),
+        first=_estimate_back(content["first"]),
+        length=_estimate_back(content["length"]),
+        overlap=None if content["overlap"] is None else _estimate_back(content["overlap"]),
+        by_context_tokens=_groups_back(content["by_context_tokens"]),
+        by_depth_tokens=_groups_back(content["by_depth_tokens"]),
         answers=content["answers"],
         looping_answers=content["looping_answers"],
-        **estimates,
-        **groups,
     )
     return CellResult(content["slice"], content["task"], content["licence"], content["temperature"], cell)
 
@@ -102,11 +105,16 @@ def _counts(table: list[list[int]]) -> RoundCounts:
 
 
 def _estimate(estimate: Estimate | None) -> dict[str, float | None] | None:
-    return None if estimate is None else dict(zip(("mean", "low", "high"), _row(estimate), strict=True))
+    return None if estimate is None else dict(zip(ENDS, _row(estimate), strict=True))
 
 
 def _estimate_back(content: dict[str, float | None]) -> Estimate:
-    return Estimate(*(float("nan") if content[part] is None else content[part] for part in ("mean", "low", "high")))
+    mean, low, high = (float("nan") if value is None else value for value in map(content.__getitem__, ENDS))
+    return Estimate(mean, low, high)
+
+
+def _groups_back(content: list[dict[str, Any]]) -> Groups:
+    return {(each["from"], each["to"]): _counts(each["rounds"]) for each in content}
 
 
 def _number(value: float) -> float | None:

@@ -86,7 +86,8 @@ def speed_lines(cells: list[tuple[CellResult, SpeedCell]]) -> list[str]:
 def fragment_toml(run: LabRun, task: str, temperature: float) -> str | None:
     """`[speculation]` and `[acceptance]` of a task, as measured over its slices; None where nothing was proposed."""
     chosen = [each for each in run.cells if each.task == task and each.temperature == temperature]
-    counts = RoundCounts(sum(each.cell.counts.by_drafted_accepted for each in chosen), without_bonus=0)
+    tables = np.stack([each.cell.counts.by_drafted_accepted for each in chosen])
+    counts = RoundCounts(tables.sum(axis=0), without_bonus=0)
     if not counts.proposing_rounds:
         return None
     method = METHODS[run.plan.proposer]

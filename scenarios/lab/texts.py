@@ -103,7 +103,8 @@ def passages(stretches: tuple[Stretch, ...], *, count: int, length_bytes: int, s
     ends = sizes.cumsum()
     shift = np.random.default_rng(seed).random()
     texts: list[str] = []
-    for place in (np.arange(count) + shift) / count * ends[-1]:
+    for number in range(count):
+        place = (number + shift) / count * int(ends[-1])
         index = int(np.searchsorted(ends, place, side="right"))
         stretch = stretches[index]
         latest = max(stretch.first, stretch.end - length_bytes)
