@@ -16,7 +16,7 @@ from simulator.result import Result, Slo
 BLOCKS = 16
 """Parts of a run that count as one observation each; queues of neighbours depend on each other, blocks hardly."""
 
-ENOUGH_RUNS = 4
+ENOUGH_RUNS = 3
 """From so many seeds on the spread between runs is used."""
 
 FloatArray = NDArray[np.float64]

@@ -60,7 +60,9 @@ def _headroom(trials: Trials, replicas: int) -> tuple[float, bool]:
     """Share by which the load may grow before the chosen count misses; True: at least so much, no more was tried."""
 
     def carries(growth: float) -> bool:
-        grown = replace(trials, requests=lambda seed: trials.requests(seed).scaled(1.0 + growth), tried={})
+        grown = replace(
+            trials, requests=lambda seed: trials.requests(seed).scaled(1.0 + growth), tried={}, first_runs={}
+        )
         return grown.judge(replicas).meets
 
     low, high = 0.0, MOST_HEADROOM

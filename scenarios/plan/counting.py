@@ -36,12 +36,17 @@ class Trials:
     max_seeds: int
     strict: bool = False
     tried: dict[int, CountTried] = field(default_factory=dict[int, CountTried])
+    first_runs: dict[int, Result] = field(default_factory=dict[int, Result])
 
     def run(self, replicas: int, seed: int) -> Result:
         """All requests of a seed on so many replicas, to the one with the fewest outstanding."""
+        if seed == 0 and replicas in self.first_runs:
+            return self.first_runs[replicas]
         served = serve_cluster(
             self.requests(seed), ClusterShape(replicas), engine=self.engine, seed=self.first_seed + seed
         )
+        if seed == 0:
+            self.first_runs[replicas] = served.result
         return served.result
 
     def judge(self, replicas: int) -> CountTried:

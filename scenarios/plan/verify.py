@@ -34,6 +34,7 @@ def verified(plan: Plan) -> tuple[CountTried, CountTried | None]:
         trials,
         requests=lambda seed: here.requests(OTHER_SEEDS_FROM + seed),
         first_seed=trials.first_seed + OTHER_SEEDS_FROM,
+        first_runs={},
     )
     chosen = fresh.measured(replicas, half_width_fraction=NARROW_FRACTION, most_seeds=MOST_SEEDS)
     if replicas == 1:

@@ -149,7 +149,7 @@ def test_seeds_of_a_trace_begin_elsewhere_and_keep_its_requests():
 def test_an_interval_is_by_runs_when_there_are_enough():
     slo = (Slo("ttft", 0.95, 1.0),)
     halves = np.concatenate([np.full(BLOCKS // 2, 0.9), np.full(BLOCKS // 2, 1.0)])[None]
-    few, many = reached([halves] * 3, slo)[0], reached([halves] * 4, slo)[0]
+    few, many = reached([halves] * 2, slo)[0], reached([halves] * 3, slo)[0]
     assert [few.fraction, many.fraction] == pytest.approx([0.95, 0.95])
     assert few.half_width_fraction > 0.01
     assert many.half_width_fraction == pytest.approx(0.0, abs=1e-12)
