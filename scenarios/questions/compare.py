@@ -20,15 +20,17 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
 from roofline.errors import InvalidInput
-from scenarios.build import Service, build_service
+from scenarios.build import Arm, Service, build_service
 from scenarios.loads import LoadPoint, workload_at
 from scenarios.questions.domain import check_before
 from scenarios.questions.served import check_served
 from scenarios.questions.simulate import asked_load
 from scenarios.schema import Scenario
+from simulator.acceptance import Acceptance
 from simulator.compare import LEVEL
 from simulator.replica import Speculation, simulate
 from simulator.result import Result
+from simulator.workload import Workload
 
 ArmName = Literal["on", "off"]
 TERMS = ("queue", "prefill", "verify", "draft", "host", "acceptance", "held", "lengths")
@@ -144,17 +146,27 @@ def _run(service: Service, arm: ArmName, point: LoadPoint, seed: int) -> Result:
     requests = workload_at(service.scenario, point, trace=service.trace, seed=seed)
     check_before(service, requests, draft_tokens=service.draft_tokens if arm == "on" else None)
     models = service.cases[len(service.cases) // 2].models if arm == "on" else ()
+    return traced_run(chosen, requests, models=models, seed=service.scenario.run.seed + seed)
+
+
+def traced_run(arm: Arm, requests: Workload, *, models: tuple[Acceptance, ...], seed: int) -> Result:
+    """A run whose steps are kept, to split the time of its requests by.
+
+    Raises
+    ------
+    InvalidInput
+        The requests are turns of sessions, or the engine refuses every request.
+    """
+    if requests.sessions is not None:
+        raise InvalidInput(
+            "the time of requests is split by the steps of a run, and those of sessions are not kept; "
+            "use a workload of kind poisson, gamma, closed or trace"
+        )
+    speculation = Speculation(proposer=arm.proposer, policy=arm.policy, acceptance=models, switch_s=arm.switch_s)
     result = simulate(
-        requests,
-        costs=chosen.costs,
-        limits=chosen.limits,
-        speculation=Speculation(
-            proposer=chosen.proposer, policy=chosen.policy, acceptance=models, switch_s=chosen.switch_s
-        ),
-        seed=service.scenario.run.seed + seed,
-        trace_steps=True,
+        requests, costs=arm.costs, limits=arm.limits, speculation=speculation, seed=seed, trace_steps=True
     )
-    check_served(result, chosen.limits)
+    check_served(result, arm.limits)
     return result
 
 

@@ -11,12 +11,10 @@ from roofline.errors import InvalidInput
 from scenarios.build import Arm, Service, build_service
 from scenarios.loads import LoadPoint, workload_at
 from scenarios.measured import Measured, Times
-from scenarios.questions.compare import RequestTime, mean_time, request_time
+from scenarios.questions.compare import RequestTime, mean_time, request_time, traced_run
 from scenarios.questions.domain import check_before
-from scenarios.questions.served import check_served
 from scenarios.questions.simulate import asked_load
 from scenarios.schema import Scenario
-from simulator.replica import Speculation, simulate
 from simulator.result import Metric, Result
 
 STEPS = 8
@@ -138,19 +136,7 @@ def _simulated(service: Service, arm: Arm, point: LoadPoint) -> _Runs:
     for seed in seeds:
         requests = workload_at(service.scenario, point, trace=service.trace, seed=seed)
         check_before(service, requests, draft_tokens=service.draft_tokens if speculates else None)
-        speculation = Speculation(
-            proposer=arm.proposer, policy=arm.policy, acceptance=models, switch_s=arm.switch_s
-        )  # fmt: skip
-        result = simulate(
-            requests,
-            costs=arm.costs,
-            limits=arm.limits,
-            speculation=speculation,
-            seed=first_seed + seed,
-            trace_steps=True,
-        )
-        check_served(result, arm.limits)
-        results.append(result)
+        results.append(traced_run(arm, requests, models=models, seed=first_seed + seed))
     return _Runs(tuple(results), mean_time([request_time(result) for result in results]))
 
 
