@@ -16,6 +16,7 @@ from roofline.hf_families import decoder_layers, gemma4_layers, latent_layers, l
 from roofline.hf_fields import Config, Fields, object_of
 from roofline.hf_heads import METHODS, head_from_config, mtp_head, own_method
 from roofline.hf_hybrid import delta_layers, delta_mtp, nemotron_layers
+from roofline.hf_inkling import inkling_layers, inkling_mtp
 from roofline.hf_quantization import precision_of
 from roofline.specs import Layer, Linear, Model, Precision, Role, Source
 
@@ -29,6 +30,7 @@ _BUILDERS = {
     "gemma4": gemma4_layers,
     "delta": delta_layers,
     "nemotron": nemotron_layers,
+    "inkling": inkling_layers,
 }
 _OUTER_KEYS = ("tie_word_embeddings", "quantization_config", "torch_dtype", "dtype", "architectures")
 
@@ -238,4 +240,6 @@ def _notes(fields: Fields, family: Family) -> tuple[str, ...]:
 
 
 def _mtp(fields: Fields, family: Family) -> tuple[tuple[Layer, ...], tuple[Linear, ...], int]:
+    if family.blocks == "inkling":
+        return inkling_mtp(fields)
     return delta_mtp(fields, family) if family.blocks == "delta" else mtp_parts(fields, family)

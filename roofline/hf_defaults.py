@@ -15,7 +15,7 @@ from typing import Literal
 class Family:
     """Shape of one `model_type`.
 
-    `blocks`: who builds its layers (`roofline.hf_families`, `roofline.hf_hybrid`). `tied`:
+    `blocks`: who builds its layers (`roofline.hf_families`, `roofline.hf_hybrid`, `roofline.hf_inkling`). `tied`:
     `tie_word_embeddings` where the file is silent. `qkv_bias`, `o_bias`: a bias always, never, or as
     `attention_bias` says. `qk_norm`: RMSNorm on query and key, one head wide ("head") or all heads wide
     ("all", "head_if_asked"; `use_qk_norm` can switch both off). `gated`: two matrices up and one down, or one up and
@@ -24,7 +24,7 @@ class Family:
     of `GUARDED` whose meaning this family's builder knows.
     """
 
-    blocks: Literal["decoder", "mla", "llama4", "gemma4", "delta", "nemotron"] = "decoder"
+    blocks: Literal["decoder", "mla", "llama4", "gemma4", "delta", "nemotron", "inkling"] = "decoder"
     tied: bool = False
     qkv_bias: Literal["always", "never", "config"] = "never"
     o_bias: Literal["always", "never", "config"] = "never"
@@ -167,6 +167,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
         "qwen3_5_text": _DELTA,
         "qwen3_5_moe_text": _DELTA,
+        "inkling_text": Family(blocks="inkling", handles=_EXPERTS | _SHARED),
         "nemotron_h": Family(
             blocks="nemotron",
             qkv_bias="config",

@@ -9,6 +9,7 @@ from roofline.counts import (
     flops_per_token,
     kv_bytes_for_context,
     kv_bytes_per_token,
+    mtp_parameters,
     parameters,
     state_bytes,
     weight_bytes,
@@ -333,3 +334,22 @@ def test_projected_embeddings_are_refused():
 
 def test_the_mtp_layer_of_a_model_with_dense_layers_first_has_experts():
     assert mtp_head(load_model("zai-org/GLM-4.7")).layers[0].experts is not None
+
+
+def test_inkling_has_the_published_size_and_routed_experts_alone_in_4_bits():
+    model = load_model("thinkingmachines/Inkling-NVFP4")
+    assert (parameters(model) + mtp_parameters(model)) / 1e9 == pytest.approx(952, abs=1)
+    assert (model.precision.experts.name, model.precision.ffn.name, model.precision.attention.name) == (
+        "nvfp4",
+        "bf16",
+        "bf16",
+    )
+
+
+def test_inkling_sees_a_window_in_five_layers_of_six_and_chains_dense_mtp_layers():
+    model = load_model("thinkingmachines/Inkling-NVFP4")
+    assert sum(layer.count for layer in model.layers if layer.attention.window_tokens == 512) == 55
+    assert sum(layer.count for layer in model.mtp_layers) == 8
+    assert all(layer.experts is None for layer in model.mtp_layers)
+    with pytest.raises(UnsupportedModel, match="8 different MTP layers"):
+        mtp_head(model)
