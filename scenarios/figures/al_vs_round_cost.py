@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from roofline.cost import RoundCost
+from roofline.cost import RoundCost, round_cost
 from roofline.speculation import expected_tokens
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import COLOURS, finish, legend_beside, log_axis
-from scenarios.figures.services import LARGEST_K, course_service, round_at, speculating
+from scenarios.figures.services import LARGEST_K, course_service, wide_costs
 from scenarios.figures.table import Cell, Rows, Table
 from scenarios.figures.words import Facts, Words
 
@@ -26,19 +26,16 @@ FILLS = ("#c9d3e0", "#eadfb9", "#e3bfc4")
 
 def compute(assumptions: Assumptions, seed: int) -> Table:
     """AL and R by part: over the batch at the assumed K, and over K at one batch."""
-    table = speculating(course_service(assumptions)).costs
+    table = wide_costs(course_service(assumptions))
     rows: Rows = []
     for panel, points in (
         ("batch", [(batch, assumptions.draft_tokens) for batch in BATCHES]),
         ("K", [(BATCH_OF_K, drafts) for drafts in range(1, LARGEST_K + 1)]),
     ):
         for batch, drafts in points:
-            cost = round_at(table, batch=batch, context_tokens=assumptions.context_tokens, draft_tokens=drafts)
-            if cost is not None:
-                length = float(expected_tokens(assumptions.alpha, drafts))
-                rows.append(
-                    {"panel": panel, "batch": batch, "draft_tokens": drafts, **_parts(cost, length, table.label)}
-                )
+            cost = round_cost(table, batch=batch, context_tokens=assumptions.context_tokens, draft_tokens=drafts)
+            length = float(expected_tokens(assumptions.alpha, drafts))
+            rows.append({"panel": panel, "batch": batch, "draft_tokens": drafts, **_parts(cost, length, table.label)})
     return Table.of(rows)
 
 

@@ -10,11 +10,11 @@ from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from roofline.cost import TableSize, step_cost_table
+from roofline.cost import round_cost
 from roofline.speculation import best_draft_tokens, expected_tokens
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import finish, plain
-from scenarios.figures.services import LARGEST_K, course_service, round_at, speculating
+from scenarios.figures.services import LARGEST_K, course_service, speculating, wide_costs
 from scenarios.figures.table import Cell, Rows, Table
 from scenarios.figures.words import Facts, Words
 from simulator.varied_acceptance import ContextDecay
@@ -32,21 +32,15 @@ def compute(assumptions: Assumptions, seed: int) -> Table:
     service = course_service(assumptions)
     arm = speculating(service)
     capacity_tokens = arm.limits.kv_blocks * arm.limits.block_tokens
-    costs = step_cost_table(
-        service.target,
-        service.deployment,
-        size=_wide_enough(),
-        draft=service.draft,
-        work=arm.proposer.work,
-    )
+    costs = wide_costs(service)
     rows: Rows = []
     for context in CONTEXTS:
         fading = assumptions.alpha * float(DECAY.factor(np.array([float(context)]))[0])
         for batch in BATCHES:
             rounds = [
-                round_at(costs, batch=batch, context_tokens=context, draft_tokens=k) for k in range(LARGEST_K + 1)
+                round_cost(costs, batch=batch, context_tokens=context, draft_tokens=k) for k in range(LARGEST_K + 1)
             ]
-            ratios = [cost.ratio for cost in rounds if cost is not None]
+            ratios = [cost.ratio for cost in rounds]
             for panel, alpha in (("constant", assumptions.alpha), ("falling", fading)):
                 best = best_draft_tokens(expected_tokens(alpha, np.arange(len(ratios))), ratios)
                 rows.append(
@@ -55,13 +49,6 @@ def compute(assumptions: Assumptions, seed: int) -> Table:
                      "fits": int(batch * context <= capacity_tokens)}
                 )  # fmt: skip
     return Table.of(rows)
-
-
-def _wide_enough() -> TableSize:
-    largest = BATCHES[-1]
-    return TableSize(
-        max_tokens=largest * (LARGEST_K + 1), max_sequences=largest, max_draft_tokens=LARGEST_K
-    )  # fmt: skip
 
 
 def facts(data: Table, assumptions: Assumptions) -> Facts:

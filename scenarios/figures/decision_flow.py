@@ -11,12 +11,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from roofline.cost import round_cost
 from roofline.speculation import break_even_alpha
 from roofline.units import ms_from_seconds
 from scenarios.build import Service
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import COLOURS, QUIET, colour, finish, legend_beside
-from scenarios.figures.services import LARGEST_K, course_service, round_at, speculating
+from scenarios.figures.services import LARGEST_BATCH, LARGEST_K, course_service, speculating, wide_costs
 from scenarios.figures.speedup_vs_load import full_rate_per_s, serve
 from scenarios.figures.table import Cell, Rows, Table
 from scenarios.figures.words import Facts, Words
@@ -61,12 +62,15 @@ def _answers(service: Service, assumptions: Assumptions, *, load: str, rate_per_
     off = serve(service.off, requests, seed=seed)
     arm = speculating(service)
     on = serve(arm, requests, seed=seed, alpha=assumptions.alpha, draft_tokens=assumptions.draft_tokens)
-    batch = max(1, round(on.mean_batch))
-    cost = round_at(
-        arm.costs, batch=batch, context_tokens=assumptions.context_tokens, draft_tokens=assumptions.draft_tokens
+    batch = min(max(1, round(on.mean_batch)), LARGEST_BATCH)
+    cost = round_cost(
+        wide_costs(service),
+        batch=batch,
+        context_tokens=assumptions.context_tokens,
+        draft_tokens=assumptions.draft_tokens,
     )
     least = math.nan
-    if cost is not None and cost.ratio <= assumptions.draft_tokens + 1:
+    if cost.ratio <= assumptions.draft_tokens + 1:
         least = float(break_even_alpha(assumptions.draft_tokens, cost.ratio))
     common: dict[str, Cell] = {"kind": "answer", "basis": "simulated", "load": load, "rate_per_s": rate_per_s}
     return [

@@ -53,11 +53,9 @@ def compute(assumptions: Assumptions, seed: int) -> Table:
 def _costs(model: Model, assumptions: Assumptions) -> StepCostTable:
     device, profile = gpu(assumptions.gpu), engine(assumptions.engine)
     calibration = shipped_calibration(device.name, profile.name) or catalogue_calibration(device, profile)
-    return step_cost_table(
-        model,
-        Deployment(gpu=device, calibration=calibration),
-        size=TableSize(max_tokens=TOKENS[-1], max_sequences=TOKENS[-1]),
-    )
+    graphs = profile.graph_tokens(device, max_sequences=TOKENS[-1])
+    deployment = Deployment(gpu=device, calibration=calibration, graph_tokens=graphs)
+    return step_cost_table(model, deployment, size=TableSize(max_tokens=TOKENS[-1], max_sequences=TOKENS[-1]))
 
 
 def _of_one(costs: StepCostTable, tokens: int) -> dict[str, Cell]:

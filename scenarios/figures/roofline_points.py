@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from roofline.step_table import ForwardCosts
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import COLOURS, MARKS, QUIET, finish, legend_beside, log_axis
-from scenarios.figures.services import course_service, speculating
+from scenarios.figures.services import course_service, wide_costs
 from scenarios.figures.table import Cell, Rows, Table
 from scenarios.figures.words import Facts, Words
 
@@ -21,7 +21,7 @@ KINDS = ("draft", "decode", "verify", "prefill")
 
 def compute(assumptions: Assumptions, seed: int) -> Table:
     """Intensity and attained rate of each kind of pass (matrices and LM head), and the two ceilings of the GPU."""
-    table = speculating(course_service(assumptions)).costs
+    table = wide_costs(course_service(assumptions))
     draft = table.draft
     if draft is None:
         raise AssertionError("an EAGLE-3 head is a model")
@@ -31,11 +31,8 @@ def compute(assumptions: Assumptions, seed: int) -> Table:
         rows += [
             {"kind": "decode", "batch": batch, **_point(table.target, table.label, tokens=batch, rows=batch)},
             {"kind": "draft", "batch": batch, **_point(draft, table.label, tokens=batch, rows=batch)},
+            {"kind": "verify", "batch": batch, **_point(table.target, table.label, tokens=verified, rows=verified)},
         ]
-        if verified <= table.max_tokens:
-            rows.append(
-                {"kind": "verify", "batch": batch, **_point(table.target, table.label, tokens=verified, rows=verified)}
-            )
     for tokens in PREFILL_TOKENS:
         rows.append({"kind": "prefill", "batch": 1, **_point(table.target, table.label, tokens=tokens, rows=1)})
     ridge = table.peak_flops_per_s / table.peak_hbm_bytes_per_s

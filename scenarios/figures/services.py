@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.cost import RoundCost, round_cost
+from roofline.cost import TableSize, step_cost_table
 from roofline.step_table import StepCostTable
 from scenarios.build import Arm, Service, build_service
 from scenarios.figures.assumptions import Assumptions
@@ -12,6 +12,7 @@ from scenarios.files import scenario_from_dict
 from scenarios.schema import Scenario
 
 LARGEST_K = 8
+LARGEST_BATCH = 512
 
 
 def course_scenario(assumptions: Assumptions, **sections: dict[str, Any]) -> Scenario:
@@ -50,11 +51,15 @@ def speculating(service: Service) -> Arm:
     return service.on
 
 
-def round_at(table: StepCostTable, *, batch: int, context_tokens: int, draft_tokens: int) -> RoundCost | None:
-    """A round's cost; None where the step would not fit the token budget or the batch the table."""
-    if batch > table.max_sequences or batch * (draft_tokens + 1) > table.max_tokens:
-        return None
-    return round_cost(table, batch=batch, context_tokens=context_tokens, draft_tokens=draft_tokens)
+def wide_costs(service: Service) -> StepCostTable:
+    """Costs of both arms of the service far beyond what its scheduler would admit: for curves over the batch."""
+    arm = speculating(service)
+    size = TableSize(
+        max_tokens=LARGEST_BATCH * (LARGEST_K + 1), max_sequences=LARGEST_BATCH, max_draft_tokens=LARGEST_K
+    )
+    return step_cost_table(
+        service.target, service.deployment, size=size, draft=service.draft, work=arm.proposer.work
+    )  # fmt: skip
 
 
 def machine_text(assumptions: Assumptions) -> str:

@@ -8,11 +8,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from roofline.cost import round_cost
 from roofline.speculation import best_draft_tokens, expected_tokens, speedup, textbook_round_ratio
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import QUIET, finish, legend_beside, measured, shade
 from scenarios.figures.measured import id_range, ids_text, rows_by_id
-from scenarios.figures.services import LARGEST_K, course_service, round_at, speculating
+from scenarios.figures.services import LARGEST_K, course_service, wide_costs
 from scenarios.figures.table import Rows, Table
 from scenarios.figures.words import Facts, Words
 
@@ -32,13 +33,13 @@ def compute(assumptions: Assumptions, seed: int) -> Table:
     for alpha in sorted({*ALPHAS, assumptions.alpha}):
         ratios = np.asarray(textbook_round_ratio(drafts, assumptions.draft_cost_ratio))
         rows += _curve("closed form", "alpha", alpha, np.asarray(expected_tokens(alpha, drafts)), ratios)
-    table = speculating(course_service(assumptions)).costs
+    table = wide_costs(course_service(assumptions))
     for batch in BATCHES:
         costs = [
-            round_at(table, batch=batch, context_tokens=assumptions.context_tokens, draft_tokens=k)
+            round_cost(table, batch=batch, context_tokens=assumptions.context_tokens, draft_tokens=k)
             for k in range(LARGEST_K + 1)
         ]
-        ratios = np.array([cost.ratio for cost in costs if cost is not None])
+        ratios = np.array([cost.ratio for cost in costs])
         lengths = np.asarray(expected_tokens(assumptions.alpha, np.arange(len(ratios))))
         rows += _curve(table.label, "batch", batch, lengths, ratios)
     if (assumptions.model, assumptions.gpu) == PUBLISHED_FOR:

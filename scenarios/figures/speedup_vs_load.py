@@ -9,12 +9,14 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 
+from roofline.cost import round_cost
 from roofline.speculation import crossover_batches, expected_tokens
+from roofline.step_table import StepCostTable
 from scenarios.build import Arm, Service
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import MARKS, QUIET, finish, legend_beside, log_axis, measured, shade
 from scenarios.figures.measured import id_range, ids_text, rows_by_id
-from scenarios.figures.services import course_service, round_at, speculating
+from scenarios.figures.services import course_service, speculating, wide_costs
 from scenarios.figures.speedup_vs_k import PUBLISHED_FOR
 from scenarios.figures.table import Cell, Rows, Table
 from scenarios.figures.words import Facts, Words
@@ -32,10 +34,10 @@ PUBLISHED_IDS = tuple(id_range("R", 140, 148))
 def compute(assumptions: Assumptions, seed: int) -> Table:
     """S over the batch from the cost table, S(TPOT) over the load from both arms on the same requests."""
     service = course_service(assumptions, workload={"requests": REQUESTS})
-    arm = speculating(service)
+    costs = wide_costs(service)
     rows: Rows = []
     for drafts in DRAFTS:
-        rows += _over_batch(arm, assumptions, drafts)
+        rows += _over_batch(costs, assumptions, drafts)
     for share in SHARES_OF_CAPACITY:
         rate_per_s = share * full_rate_per_s(service, assumptions)
         rows += _over_load(service, assumptions, rate_per_s=rate_per_s, seed=seed)
@@ -48,17 +50,16 @@ def compute(assumptions: Assumptions, seed: int) -> Table:
     return Table.of(rows)
 
 
-def _over_batch(arm: Arm, assumptions: Assumptions, drafts: int) -> Rows:
-    found: list[tuple[int, float]] = []
-    for batch in BATCHES:
-        cost = round_at(arm.costs, batch=batch, context_tokens=assumptions.context_tokens, draft_tokens=drafts)
-        if cost is not None:
-            found.append((batch, float(expected_tokens(assumptions.alpha, drafts)) / cost.ratio))
-    batches, gains = zip(*found, strict=True)
-    common: dict[str, Cell] = {"basis": arm.costs.label, "panel": "batch", "draft_tokens": drafts}
-    rows: Rows = [{**common, "load": batch, "speedup": gain} for batch, gain in found]
+def _over_batch(costs: StepCostTable, assumptions: Assumptions, drafts: int) -> Rows:
+    length = float(expected_tokens(assumptions.alpha, drafts))
+    gains = [
+        length / round_cost(costs, batch=batch, context_tokens=assumptions.context_tokens, draft_tokens=drafts).ratio
+        for batch in BATCHES
+    ]
+    common: dict[str, Cell] = {"basis": costs.label, "panel": "batch", "draft_tokens": drafts}
+    rows: Rows = [{**common, "load": batch, "speedup": gain} for batch, gain in zip(BATCHES, gains, strict=True)]
     return rows + [
-        {**common, "load": load, "speedup": 1.0, "crossover": 1} for load in crossover_batches(batches, gains)
+        {**common, "load": load, "speedup": 1.0, "crossover": 1} for load in crossover_batches(BATCHES, gains)
     ]
 
 
@@ -67,9 +68,7 @@ def full_rate_per_s(service: Service, assumptions: Assumptions) -> float:
     costs = service.off.costs
     held = service.off.limits.kv_blocks * service.off.limits.block_tokens // assumptions.context_tokens
     batch = max(1, min(costs.max_sequences, held))
-    step = round_at(costs, batch=batch, context_tokens=assumptions.context_tokens, draft_tokens=0)
-    if step is None:
-        raise AssertionError("a plain step of the largest batch fits the table")
+    step = round_cost(costs, batch=batch, context_tokens=assumptions.context_tokens, draft_tokens=0)
     return batch / step.plain_s / assumptions.output_tokens
 
 
@@ -143,5 +142,7 @@ def draw(figure: Figure, data: Table, words: Words) -> None:
     left.set(xlabel=words("x_batch"), ylabel=words("y"), title=words("panel_batch"))
     right.set(xlabel=words("x_rate"), title=words("panel_rate"))
     legend_beside(figure, [left, right], headings=[words("left"), words("right")])
-    ids = ids_text([str(name) for name in published.columns["row_id"]])
-    finish(figure, words("title"), notes=[words("note"), words("note_published", ids=ids) if len(published) else ""])
+    notes = [words("note")]
+    if len(published):
+        notes.append(words("note_published", ids=ids_text([str(name) for name in published.columns["row_id"]])))
+    finish(figure, words("title"), notes=notes)

@@ -42,8 +42,8 @@ class Table:
             yield dict(zip(self.columns, values, strict=True))
 
     def where(self, **equal: Cell) -> Table:
-        """The rows that have these values."""
-        kept = [row for row in self.rows() if all(row[name] == value for name, value in equal.items())]
+        """The rows that have these values; a column the table lacks is None in all of them."""
+        kept = [row for row in self.rows() if all(row.get(name) == value for name, value in equal.items())]
         return Table({name: tuple(row[name] for row in kept) for name in self.columns})
 
     def values(self, name: str) -> NDArray[np.float64]:
