@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from calibrate.kernel_tables.held_out import significant
-from roofline.calibration import KernelBand, Knot
+from roofline.calibration import KernelBand, Knot, OperatorClass, OperatorFit
 from roofline.kernel_bands import banded_s
 
 FloatArray = NDArray[np.float64]
@@ -80,6 +80,23 @@ def fit_bands(
             bands.append(band)
             factors.update(found)
     return tuple(bands), knots(factors)
+
+
+def banded_fit(
+    operator: OperatorClass, weights: str, *, bands: tuple[KernelBand, ...], steps: tuple[Knot, ...], processors: int
+) -> OperatorFit:
+    """Constants of an operator from its bands; the plain ones, for readers without bands, are those of the ends."""
+    return OperatorFit(
+        operator=operator,
+        weights=weights,
+        overhead_s=bands[0].overhead_s,
+        bytes_per_s=bands[0].bytes_per_s,
+        flops_per_s=bands[-1].flops_per_s,
+        p_norm=bands[0].p_norm,
+        knots=steps,
+        bands=bands,
+        processors=processors,
+    )
 
 
 def knots(factors: dict[int, float]) -> tuple[Knot, ...]:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.kernel_tables.bands import Peaks, Products, fit_bands
+from calibrate.kernel_tables.bands import Peaks, Products, banded_fit, fit_bands
 from calibrate.kernel_tables.gemm import predicted_s
 from calibrate.kernel_tables.held_out import held_out_mask, residual
-from calibrate.kernel_tables.reading import Rows, chosen
+from calibrate.kernel_tables.reading import Rows, chosen, fastest
 from calibrate.kernel_tables.systems import TableFormat
 from roofline.calibration import OperatorFit, Residual
 
@@ -26,6 +26,7 @@ MAX_TOKENS = 8192
 FEWEST_LAUNCHES = 40
 """In a range of tokens, for a fit; a format without that many at the fewest tokens is not calibrated."""
 ACTIVATION_BYTES = 2.0
+SHAPE = ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
 MATRICES = 3.0
 """Gate, up and down."""
 
@@ -48,7 +49,7 @@ def expert_launches(rows: Rows, dtype: str, fmt: TableFormat) -> ExpertLaunches 
     own = chosen(own, balanced if spread else own["distribution"] == "power_law_1.01")
     if not len(own["seconds"]):
         return None
-    own, seconds = _fastest(own)
+    own, seconds = fastest(own, SHAPE)
     tokens, hidden = own["num_tokens"].astype(float), own["hidden_size"].astype(float)
     width, groups = own["inter_size"] / own["moe_tp_size"], own["moe_ep_size"].astype(float)
     routed = tokens * own["topk"] / groups
@@ -77,17 +78,7 @@ def fit_experts(
     bands, steps = fit_bands(table.products.where(seen), peaks, starts=BAND_STARTS, fewest=FEWEST_LAUNCHES)
     if not bands or bands[0].rows > 1:
         return None
-    fit = OperatorFit(
-        operator="moe_gemm",
-        weights=weights,
-        overhead_s=bands[0].overhead_s,
-        bytes_per_s=bands[0].bytes_per_s,
-        flops_per_s=bands[-1].flops_per_s,
-        p_norm=bands[0].p_norm,
-        knots=steps,
-        bands=bands,
-        processors=peaks.processors,
-    )
+    fit = banded_fit("moe_gemm", weights, bands=bands, steps=steps, processors=peaks.processors)
     return fit, _residuals(table, fit, cache_bytes)
 
 
@@ -106,13 +97,3 @@ def _residuals(table: ExpertLaunches, fit: OperatorFit, cache_bytes: float) -> l
                 group = f"{name} {fit.weights}, {first} to {last} tokens"
                 found.append(residual(group, predicted_s(products, fit), products.seconds))
     return found
-
-
-def _fastest(rows: Rows) -> tuple[Rows, NDArray[np.float64]]:
-    """One launch per shape: the fastest of the kernels measured for it."""
-    names = ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
-    shapes = np.stack([rows[name] for name in names], axis=1).astype(np.int64)
-    unique, index = np.unique(shapes, axis=0, return_inverse=True)
-    seconds = np.full(len(unique), np.inf)
-    np.minimum.at(seconds, index.ravel(), rows["seconds"])
-    return {name: unique[:, column] for column, name in enumerate(names)}, seconds

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.kernel_tables.bands import Peaks, Products, fit_bands
+from calibrate.kernel_tables.bands import Peaks, Products, banded_fit, fit_bands
 from calibrate.kernel_tables.held_out import held_out_mask, residual
-from calibrate.kernel_tables.reading import Rows, chosen
+from calibrate.kernel_tables.reading import Rows, chosen, fastest
 from calibrate.kernel_tables.systems import TableFormat
 from roofline.calibration import OperatorFit, Residual
 from roofline.operators import knot_factor
@@ -60,11 +60,8 @@ def launch_bound(rows: Rows) -> dict[str, float]:
 def matrices(rows: Rows, dtype: str, fmt: TableFormat) -> Matrices:
     """Products of one number format; repeated shapes (several kernels) keep the fastest, as an engine would."""
     own = chosen(rows, (rows["gemm_dtype"] == dtype) & (rows["m"] <= MAX_ROWS))
-    shapes = np.stack([own["m"], own["n"], own["k"]], axis=1).astype(np.int64)
-    unique, index = np.unique(shapes, axis=0, return_inverse=True)
-    seconds = np.full(len(unique), np.inf)
-    np.minimum.at(seconds, index.ravel(), own["seconds"])
-    m, n, k = (unique[:, column].astype(float) for column in range(3))
+    shapes, seconds = fastest(own, ("m", "n", "k"))
+    m, n, k = (values.astype(float) for values in shapes.values())
     weight_bytes = n * k * fmt.bytes_per_weight
     products = Products(
         rows=m,
@@ -74,7 +71,7 @@ def matrices(rows: Rows, dtype: str, fmt: TableFormat) -> Matrices:
         flops=2.0 * m * n * k,
         seconds=seconds,
     )
-    return Matrices(products, weight_bytes, held_out_mask(unique[:, 1], unique[:, 2]))
+    return Matrices(products, weight_bytes, held_out_mask(shapes["n"], shapes["k"]))
 
 
 def fit_matrices(
@@ -83,17 +80,7 @@ def fit_matrices(
     """Constants from cold rows whose shape is not held out, and their errors on those that are."""
     seen = ~table.warm(peaks.bytes_per_s, cache_bytes) & ~table.held_out
     bands, steps = fit_bands(table.products.where(seen), peaks, starts=BAND_STARTS)
-    fit = OperatorFit(
-        operator="gemm",
-        weights=weights,
-        overhead_s=bands[0].overhead_s,
-        bytes_per_s=bands[0].bytes_per_s,
-        flops_per_s=bands[-1].flops_per_s,
-        p_norm=bands[0].p_norm,
-        knots=steps,
-        bands=bands,
-        processors=peaks.processors,
-    )
+    fit = banded_fit("gemm", weights, bands=bands, steps=steps, processors=peaks.processors)
     return fit, _residuals(table, fit, cache_bytes)
 
 

@@ -63,7 +63,8 @@ def read_rows(file: TableFile, kind: str) -> Rows:
         import pyarrow.parquet as parquet  # pyright: ignore[reportMissingImports] # optional extra
     except ImportError as error:
         raise InvalidInput(f"reading kernel tables needs pyarrow; install: {INSTALL}") from error
-    table: Any = parquet.read_table(file.path, partitioning=None)
+    read_table: Any = parquet.read_table
+    table: Any = read_table(file.path, partitioning=None)
     _check_columns(file, kind, tuple(table.column_names))
     rows: Rows = {name: table.column(name).to_numpy() for name in table.column_names}
     rows["seconds"] = np.asarray(rows.pop("latency"), float) * SECONDS_PER_MS
@@ -73,6 +74,18 @@ def read_rows(file: TableFile, kind: str) -> Rows:
 def chosen(rows: Rows, mask: NDArray[np.bool_]) -> Rows:
     """The rows where `mask` holds."""
     return {name: values[mask] for name, values in rows.items()}
+
+
+def fastest(rows: Rows, names: tuple[str, ...]) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
+    """Every shape once, as columns of these names, with the seconds of the fastest kernel measured for it.
+
+    An engine picks that kernel too.
+    """
+    shapes = np.stack([rows[name] for name in names], axis=1).astype(np.int64)
+    unique, index = np.unique(shapes, axis=0, return_inverse=True)
+    seconds = np.full(len(unique), np.inf)
+    np.minimum.at(seconds, index.ravel(), rows["seconds"])
+    return {name: unique[:, column] for column, name in enumerate(names)}, seconds
 
 
 def sha256(file: TableFile) -> str:
