@@ -33,7 +33,7 @@ def typical_head(target: Model, method: str) -> Model:
     asked = METHODS.get(method, "")
     if asked not in ("eagle", "eagle3", "p_eagle", "dflash", "dspark"):
         raise InvalidInput(f"a typical head is known for eagle, eagle3, p_eagle, dflash and dspark, got {method!r}")
-    config = _layer(target) | _of_method(target, asked)
+    config: Config = {**_layer(target), **_of_method(target, asked)}
     head = head_from_config(config, f"typical {asked} head of {target.name}", method=asked, target=target)
     return head.model_copy(update={"notes": (*head.notes, "shape assumed: as such heads usually are")})
 
