@@ -15,7 +15,7 @@ from scenarios.validate.checks import Check, scenario_of
 @dataclass(frozen=True, slots=True)
 class Change:
     """One change to the runs of some arms. `options`: as in `checks.csv`; `host`: seconds of the engine's host times;
-    `acceptance`: another acceptance.
+    `acceptance`: another acceptance; `arms_alike`: nothing but speculation differs between the arms.
     """
 
     case: str
@@ -24,6 +24,7 @@ class Change:
     text: str
     options: str = ""
     acceptance: str = ""
+    arms_alike: bool = False
     host: dict[str, float] = field(default_factory=dict[str, float])
 
 
@@ -81,6 +82,14 @@ CHANGES = (
         "a launch at the upper end of its declared range, 1e-4 s instead of 2e-5",
         host={"launch_s": 1e-4},
     ),
+    Change(
+        "C30",
+        ("batch-1", "batch-2"),
+        "run",
+        "answers as long with drafts as without: the loss published is that of answers that ended early, in a batch "
+        "that waits for its longest",
+        arms_alike=True,
+    ),
 )
 
 
@@ -97,6 +106,7 @@ def changed(check: Check, change: Change) -> CheckResult:
     cells = {
         **check.cells,
         "options": "; ".join(filter(None, (check.cells["options"], change.options))),
+        "on_options": "" if change.arms_alike else check.cells["on_options"],
         "acceptance": change.acceptance or check.cells["acceptance"],
     }
     if not change.host:

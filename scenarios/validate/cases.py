@@ -117,7 +117,7 @@ def _metric(check: Check, service: Service) -> float:
     if check.metric == "tokens_per_s":
         return on.throughput_tokens_per_s
     plain = service if not check.cells["on_options"] else build_service(scenario_of(check, speculating=False))
-    off = _run(plain, workload, speculating=False)
+    off = _run(plain, workload if plain is service else _requests(plain), speculating=False)
     if check.metric == "throughput_speedup":
         return on.throughput_tokens_per_s / off.throughput_tokens_per_s
     return off.mean("tpot") / on.mean("tpot")

@@ -27,3 +27,9 @@ def test_a_longer_draft_pass_on_the_host_lowers_the_speed_up():
 def test_another_acceptance_replaces_the_given_one():
     found = ablation_of(CHECKS, Change("C04", ("e1-k2",), "acceptance", "none", acceptance="1@2"))
     assert found.after[0].predicted < 1.0 < found.before[0].predicted
+
+
+def test_arms_made_alike_answer_at_the_same_length():
+    found = ablation_of(CHECKS, next(change for change in CHANGES if change.case == "C30"))
+    assert found.before[0].predicted < 1.0 < found.after[0].predicted
+    assert found.after[0].predicted == found.after[1].predicted
