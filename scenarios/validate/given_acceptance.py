@@ -53,8 +53,8 @@ def _published(row: Row, shape: Shape, length: float) -> GivenLength:
 def _from_rate(row: Row, shape: Shape) -> GivenLength:
     assert row.acceptance_alpha is not None
     given = row.acceptance_alpha
-    percent = 0.01 if given.value > 1.0 else 1.0
-    low, middle, high = (share * percent for share in (given.low, given.value, given.high))
+    scale = 0.01 if given.value > 1.0 else 1.0  # shares in percent
+    low, middle, high = (share * scale for share in (given.low, given.value, given.high))
     if not 0.0 <= middle <= 1.0:
         raise InvalidInput(f"acceptance_rate_alpha {given.value:g} is no share")
     gated = "gated" in row.notes.lower()

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from roofline.cost import RoundCost, round_cost
+from roofline.cost import DraftWork, RoundCost, round_cost
 from roofline.speculation import alpha_from_length
 from scenarios.build import Arm, Service, build_service
 from scenarios.files import scenario_from_dict
@@ -46,7 +46,7 @@ class _Rounds:
     priced: Proposer
 
     @property
-    def work(self) -> object:
+    def work(self) -> DraftWork:
         return self.priced.work
 
     @property
@@ -172,18 +172,18 @@ def _tokens_per_s(result: Result, middle: slice) -> float:
     return float(result.output_tokens[middle].sum() / result.latency_s[middle].sum())
 
 
-def _decode_rate(result: Result, middle: slice) -> float:
+def _decode_tokens_per_s(result: Result, middle: slice) -> float:
     return 1.0 / float(np.nanmean(result.tpot_s[middle]))
 
 
-def _request_rate(result: Result, middle: slice) -> float:
+def _requests_per_s(result: Result, middle: slice) -> float:
     return 1.0 / float(result.latency_s[middle].mean())
 
 
 _READINGS: dict[str, Callable[[Result, slice], float]] = {
     "throughput": _tokens_per_s,
-    "decode": _decode_rate,
-    "latency": _request_rate,
+    "decode": _decode_tokens_per_s,
+    "latency": _requests_per_s,
 }
 
 

@@ -141,17 +141,16 @@ def _choices(row: Row, machine: Machine, engine: Named, target: Named, *, method
     quantization, format_note = _fitting(row, machine, target.name, quantization)
     counts, count_note = _group(row, machine, _loaded(target.name, quantization))
     note = "; ".join(text for text in (count_note, format_note) if text)
+    served = {"model": target.name, "quantization": quantization, "kv_cache_dtype": kv}
+    tables = {
+        "target": served,
+        "engine": _engine_table(row, engine),
+        "speculation": _speculation(row, served, method=method, shape=shape),
+    }
     return [
-        _Choice(
-            _deployment(
-                row, machine.gpu, engine, target.name, gpus=count, quantization=quantization, kv=kv, method=method,
-                shape=shape,
-            ),
-            quantization,
-            note,
-        )
+        _Choice({**tables, "hardware": {"gpu": machine.gpu, "tensor_parallel": count}}, quantization, note)
         for count in counts
-    ]  # fmt: skip
+    ]
 
 
 def _draws(row_id: str, base: _Base, fields: dict[str, Range]) -> tuple[Setup, ...]:
@@ -296,14 +295,17 @@ def _group(row: Row, machine: Machine, model: Model) -> tuple[tuple[int, ...], s
     return tuple(holding[:2]), f"{' or '.join(str(count) for count in holding[:2])} GPUs, not published"
 
 
-def _deployment(
-    row: Row, gpu_name: str, engine: Named, target: str, *,
-    gpus: int, quantization: str | None, kv: str | None, method: str, shape: Shape,
-) -> dict[str, Any]:  # fmt: skip
+def _engine_table(row: Row, engine: Named) -> dict[str, Any]:
+    """Engines with few slots by default were given as many as the row needs."""
+    few = engine.name in ("llama.cpp", "paper", "gpt-fast")
+    return {"profile": engine.name, "max_sequences": max(4, round(row.load_value or 1)) if few else None}
+
+
+def _speculation(row: Row, served: dict[str, Any], *, method: str, shape: Shape) -> dict[str, Any]:
     speculation: dict[str, Any] = {"method": method, "draft_tokens": shape.draft_tokens}
     mapped = re.search(r"(\d+)\s*%\s*vocab", row.method.lower())
     if mapped:
-        vocabulary = _loaded(target, quantization).vocab_size
+        vocabulary = _loaded(served["model"], served["quantization"]).vocab_size
         speculation["draft_vocabulary_tokens"] = max(1, round(vocabulary * int(mapped[1]) / 100))
     if shape.tree:
         speculation["tree"] = {"nodes": shape.draft_tokens, "depth": shape.depth, "beam": shape.beam}
@@ -313,22 +315,13 @@ def _deployment(
     if method in MATCHING_METHODS:
         speculation["proposal_fraction"] = _proposal_fraction(row, shape)
     elif method in HEAD_METHODS and method != "mtp":
-        speculation["draft"] = head_of(method, target) or TYPICAL
+        speculation["draft"] = head_of(method, served["model"]) or TYPICAL
     elif method in ("draft_model", "pard"):
-        draft = _draft_name(row)
-        speculation["draft"] = draft.name
+        speculation["draft"] = _draft_name(row).name
         draft_format = _weights(row.draft_model.lower())
         if draft_format is not None:
             speculation["draft_quantization"] = draft_format
-    engine_table: dict[str, Any] = {"profile": engine.name}
-    if engine.name in ("llama.cpp", "paper", "gpt-fast"):
-        engine_table["max_sequences"] = max(4, round(row.load_value or 1))
-    return {
-        "target": {"model": target, "quantization": quantization, "kv_cache_dtype": kv},
-        "hardware": {"gpu": gpu_name, "tensor_parallel": gpus},
-        "engine": engine_table,
-        "speculation": speculation,
-    }
+    return speculation
 
 
 def _proposal_fraction(row: Row, shape: Shape) -> float:

@@ -147,7 +147,7 @@ class Prediction:
     gpu: str = ""
     model: str = ""
     label: str = ""
-    tags: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def error(self) -> float:
@@ -246,61 +246,66 @@ COLUMNS = (
 """Columns that are read; others are left alone."""
 
 
-def _row(cells: dict[str, str], file: str, line: int, problems: list[Problem]) -> Row:
-    row_id = cells["id"] or f"{file}:{line}"
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Cells of one row; numbers that are none are told to `problems`."""
 
-    def told(column: str, *, positive: bool = True) -> Number | None:
-        text = cells[column]
+    cells: dict[str, str]
+    file: str
+    line: int
+    problems: list[Problem]
+
+    @property
+    def id(self) -> str:
+        return self.cells["id"] or f"{self.file}:{self.line}"
+
+    def told(self, column: str, *, positive: bool = True) -> Number | None:
+        text = self.cells[column]
         if is_blank(text):
             return None
         found = number(text)
         if found is None or (positive and found.value <= 0) or found.value < 0:
             said = f"must be a number{' above 0' if positive else ''}, got {text!r}; taken as not given"
-            problems.append(Problem(file, line, row_id, column, said))
+            self.problems.append(Problem(self.file, self.line, self.id, column, said))
             return None
         return found
 
-    def plain(column: str, *, positive: bool = True) -> float | None:
-        found = told(column, positive=positive)
+    def plain(self, column: str, *, positive: bool = True) -> float | None:
+        found = self.told(column, positive=positive)
         return None if found is None else found.value
 
-    def whole(column: str) -> int | None:
-        found = plain(column)
+    def whole(self, column: str) -> int | None:
+        found = self.plain(column)
         return None if found is None else max(1, round(found))
 
+
+def _row(cells: dict[str, str], file: str, line: int, problems: list[Problem]) -> Row:
+    read = _Cells(cells, file, line, problems)
+    texts = {name: cells[name] for name in _TEXTS}
     return Row(
-        id=row_id,
+        id=read.id,
         source_id=cells["source_id"] or cells["source"] or file,
-        source=cells["source"],
-        url_or_ref=cells["url_or_ref"],
-        hardware=cells["hardware"],
-        gpus=whole("n_gpus"),
-        tensor_parallel=whole("tp"),
-        engine=cells["engine"],
-        target_model=cells["target_model"],
-        target_dtype=cells["target_dtype"],
-        target_params_b=plain("target_params_B"),
-        method=cells["method"],
-        draft_model=cells["draft_model"],
-        draft_params_b=plain("draft_params_B"),
-        k=cells["k"],
-        tree_or_chain=cells["tree_or_chain"],
-        dataset=cells["dataset"],
-        temperature=plain("temperature", positive=False),
-        load_type=cells["load_type"],
-        load_value=plain("load_value"),
-        input_tokens=told("input_len"),
-        output_tokens=told("output_len"),
-        acceptance_alpha=told("acceptance_rate_alpha", positive=False),
-        acceptance_length=plain("mean_accept_len_tau"),
-        tau_convention=cells["tau_convention"],
-        metric=cells["metric"],
-        baseline_value=plain("baseline_value"),
-        value=plain("value"),
-        speedup=plain("speedup"),
-        simulable=cells["simulable"],
-        notes=cells["notes"],
+        gpus=read.whole("n_gpus"),
+        tensor_parallel=read.whole("tp"),
+        target_params_b=read.plain("target_params_B"),
+        draft_params_b=read.plain("draft_params_B"),
+        temperature=read.plain("temperature", positive=False),
+        load_value=read.plain("load_value"),
+        input_tokens=read.told("input_len"),
+        output_tokens=read.told("output_len"),
+        acceptance_alpha=read.told("acceptance_rate_alpha", positive=False),
+        acceptance_length=read.plain("mean_accept_len_tau"),
+        baseline_value=read.plain("baseline_value"),
+        value=read.plain("value"),
+        speedup=read.plain("speedup"),
         output_limit=cells["output_len"].lstrip().startswith(("<", "up to", "≤")),
         file=file,
         line=line,
+        **texts,
     )
+
+
+_TEXTS = (
+    "source", "url_or_ref", "hardware", "engine", "target_model", "target_dtype", "method", "draft_model", "k",
+    "tree_or_chain", "dataset", "load_type", "tau_convention", "metric", "simulable", "notes",
+)  # fmt: skip
