@@ -28,7 +28,7 @@ GPUS = {"a100-80gb": "A100-SXM-80GB", "h100-80gb": "H100-SXM"}
 MODEL = "meta-llama/Llama-2-70b-chat-hf"
 DECLARED, PREDICTED = (2,), (4, 8)
 LAUNCH_S = 2e-5
-"""`vllm.host.launch_s` of the catalogue: one kernel launched from Python."""
+"""Lower reading of `vllm.host.launch_s`: one kernel launched from Python."""
 CONTRADICTED = {("a100-80gb", 2, 64, 512), ("h100-80gb", 2, 64, 512)}
 """Prompts that take an eighth of the time of half as many: they did not run as stated."""
 Setting = tuple[str, int, int, int]
