@@ -76,13 +76,6 @@ CHANGES = (
         host={"idle_speculation_s": 1e-3},
     ),
     Change(
-        "C29",
-        ("no-graph",),
-        "host",
-        "a launch at the upper end of its declared range, 1e-4 s instead of 2e-5",
-        host={"launch_s": 1e-4},
-    ),
-    Change(
         "C30",
         ("batch-1", "batch-2"),
         "run",
