@@ -27,8 +27,8 @@ def reproducibility_lines(found: Reproducibility) -> list[str]:
         return [*lines, *words.paragraph("So", "Every request is computed in the same shapes again.")]
     text = (
         "A kernel is chosen by the shape of its batch, and another one adds in another order, so logits differ in "
-        "their last bits and a close choice of token may fall differently. Speculation keeps the distribution of outputs, "
-        "not their bits; token-for-token repetition needs kernels that do not depend on the batch (SGLang: "
+        "their last bits and a close choice of token may fall differently. Speculation keeps the distribution of "
+        "outputs, not their bits; token-for-token repetition needs kernels that do not depend on the batch (SGLang: "
         "--enable-deterministic-inference), or the same batches."
     )
     return [*lines, *words.paragraph("So", text)]
