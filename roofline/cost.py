@@ -179,6 +179,7 @@ def step_cost_table(
         first_pass_extra_tokens=_extra_tokens(work, size.max_draft_tokens),
         draft_pass_rows=work.rows_of_passes(size.max_draft_tokens) if work.grows_tree else None,
         draft_leaves_out_rejected=work.unpadded,
+        mask_rows=_mask_rows(work, size.max_draft_tokens),
         peak_hbm_bytes_per_s=deployment.gpu.hbm_bytes_per_s,
         peak_flops_per_s=_peak_flops_per_s(target, deployment.gpu),
         prompt_trunk_s=_launching_s(target, deployment) if deployment.eager_prompts else 0.0,
@@ -287,6 +288,14 @@ def _extra_tokens(work: DraftWork, max_draft_tokens: int) -> NDArray[np.int64]:
     else:
         extra = np.where(drafts > 0, work.first_pass_extra_tokens, 0)
     return extra.astype(np.int64)
+
+
+def _mask_rows(work: DraftWork, max_draft_tokens: int) -> NDArray[np.int64] | None:
+    """Rows that attend to a sequence's cache: mask tokens, and the last token where the pass leaves out the step."""
+    if work.kind != "parallel":
+        return None
+    extra = _extra_tokens(work, max_draft_tokens)
+    return extra if work.reads_whole_step else (extra + 1) * (extra > 0)
 
 
 def _draft_chain_s(

@@ -93,6 +93,19 @@ def decode_attention_s(costs: ForwardCosts, batch: int, *, rows_each: int, conte
     return float(joined_s(read_s, pair_s, costs.decode_p or None)) + costs.decode_base_s
 
 
+def _first_attention_s(costs: ForwardCosts, batch: int, *, own_rows: int, masks: int, held_tokens: int) -> float:
+    """Attention of a drafter's first pass: the step's own rows, and mask rows that each see the whole cache."""
+    read_s = pair_s = 0.0
+    for index, window in enumerate(costs.window_tokens):
+        seen = min(held_tokens, int(window) or held_tokens)
+        read_s += costs.kv_s_per_token[index] * batch * seen
+        pair_s += costs.decode_s_per_pair[index] * batch * masks * seen
+    if own_rows:  # what the masks see is read already
+        own_s = decode_attention_s(costs, batch, rows_each=own_rows, context_tokens=held_tokens - own_rows)
+        return own_s + float(pair_s)
+    return float(joined_s(read_s, pair_s, costs.decode_p or None)) + costs.decode_base_s
+
+
 def _trunk_pass_s(costs: ForwardCosts, batch: int, rows_each: int, context_tokens: int) -> float:
     attention_s = decode_attention_s(costs, batch, rows_each=rows_each, context_tokens=context_tokens)
     return float(costs.trunk_s[batch * rows_each]) + attention_s + costs.state_s_per_sequence * batch
@@ -107,9 +120,11 @@ def _draft_s(table: StepCostTable, *, batch: int, context_tokens: int, draft_tok
     rows_each = draft_tokens + 1
     trunk_tokens = rows_each if table.draft_reads_whole_step else 1
     trunk_tokens += int(table.first_pass_extra_tokens[draft_tokens])
+    masks = 0 if table.mask_rows is None else int(table.mask_rows[draft_tokens])
+    own_rows = rows_each if masks == 0 or table.draft_reads_whole_step else 0
     first_pass_s = (
         float(costs.trunk_s[batch * trunk_tokens])
-        + decode_attention_s(costs, batch, rows_each=rows_each, context_tokens=context_tokens)
+        + _first_attention_s(costs, batch, own_rows=own_rows, masks=masks, held_tokens=context_tokens + rows_each)
         + costs.state_s_per_sequence * batch
     )
     later_read_s = later_pair_s = 0.0

@@ -92,6 +92,9 @@ class StepCostTable:
     first_pass_extra_tokens : (max_draft_tokens + 1,)
         Tokens per drafting sequence the first pass adds to the step's (chain: 1 for a separate draft model, 0 for
         heads; parallel drafters: the K or K - 1 mask tokens).
+    mask_rows : (max_draft_tokens + 1,)
+        Rows per drafting sequence of a parallel drafter's one pass that attend to its whole cache beside the step's
+        own; None: none. Where the pass does not run over the step they are all its rows.
     draft_pass_rows : (max_draft_tokens + 1, passes)
         Rows per sequence of each draft pass over a tree; None: one row in every pass.
     draft_leaves_out_rejected
@@ -127,6 +130,7 @@ class StepCostTable:
     peak_hbm_bytes_per_s: float
     peak_flops_per_s: float
     draft_pass_rows: IntArray | None = None
+    mask_rows: IntArray | None = None
     draft_leaves_out_rejected: bool = False
     prompt_trunk_s: float = 0.0
     prompt_draft_s: float = 0.0

@@ -109,6 +109,22 @@ def _wide_passes_s(draft, read, pass_rows):
 
 
 @inlined
+def _query_rows_s(draft, read, rows, sequences):
+    """Attention of a block drafter's one pass: `rows` rows a sequence over its whole cache, nothing of the step."""
+    total_s = draft.state_s * sequences + (draft.decode_base_s if sequences > 0 else 0.0)
+    return total_s + group_s(draft.kv_s, draft.decode_pair_s, read, read, draft.decode_p, float(rows))
+
+
+@inlined
+def _mask_rows_s(draft, read, rows):
+    """Arithmetic of mask rows beside the step's own; the cache they see is read already."""
+    pairs_s = 0.0
+    for window in range(len(read)):
+        pairs_s += draft.decode_pair_s[window] * rows * read[window]
+    return pairs_s
+
+
+@inlined
 def price(sums, costs, plan, state, draft_tokens, tally, rejected):
     """Seconds of the scheduled step: (target pass with sampling, drafting, host)."""
     tokens, decoding, prefilling, emitting, drafts = tally
@@ -134,7 +150,15 @@ def price(sums, costs, plan, state, draft_tokens, tally, rejected):
                 first_tokens -= rejected
             prompt_s = costs.prompt_draft_s if prefilling > 0 else 0.0
             draft_s += max(costs.draft.trunk_s[first_tokens], prompt_s)
-            draft_s += _attention_s(costs.draft, read, pairs, prefill_read, prefill_pairs, decoding, prefilling, drafts)
+            masks = costs.mask_rows[draft_tokens]
+            if masks > 0 and not costs.draft_reads_whole_step:
+                draft_s += _query_rows_s(costs.draft, later_read, masks, emitting)
+            else:
+                draft_s += _attention_s(
+                    costs.draft, read, pairs, prefill_read, prefill_pairs, decoding, prefilling, drafts
+                )
+                if masks > 0:
+                    draft_s += _mask_rows_s(costs.draft, later_read, masks)
             later = costs.draft
             later_s = group_s(later.kv_s, later.decode_pair_s, later_read, later_read, later.decode_p, 1.0)
             if costs.wide_draft:

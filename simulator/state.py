@@ -156,6 +156,7 @@ class Costs(NamedTuple):
     draft_leaves_out_rejected: bool
     prompt_trunk_s: float
     prompt_draft_s: float
+    mask_rows: IntArray
     stages: int
     ranks: int
     between_s: FloatArray
@@ -268,6 +269,7 @@ def loop_costs(table: StepCostTable) -> Costs:
         draft_leaves_out_rejected=table.draft_leaves_out_rejected,
         prompt_trunk_s=table.prompt_trunk_s,
         prompt_draft_s=table.prompt_draft_s,
+        mask_rows=np.zeros(table.max_draft_tokens + 1, dtype=np.int64) if table.mask_rows is None else table.mask_rows,
         stages=table.stages,
         ranks=table.ranks,
         between_s=np.zeros(1) if table.between_s is None else table.between_s,
