@@ -145,8 +145,8 @@ def donts(seed: int) -> Row:
             ),
         ),
         note="Each check judges by what the scenario shows, so its limit moves with load, draft and lengths; the "
-        "chapter's 0.5 and 20 tokens are right for some services and wrong for others. Plain decoding meets other batch "
-        "shapes from run to run as well: batching alone costs the same tokens.",
+        "chapter's 0.5 and 20 tokens are right for some services and wrong for others. Plain decoding meets other "
+        "batch shapes from run to run as well: batching alone costs the same tokens.",
     )
 
 
