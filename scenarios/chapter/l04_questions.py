@@ -58,8 +58,8 @@ def three_questions(seed: int, *, requests: int = 300) -> Row:
         claims=(_utilisation(cases), _acceptance(cases), _break_even(seed), _bound_by_latency(cases)),
         tables=(Table("The thresholds against the simulation", _HEADER, tuple(_line(case) for case in cases)),),
         note="Utilisation as a monitor shows it is the share of time in which some kernel runs. One request at a time "
-        "keeps that near 90 % while the arithmetic stands at 2 %: the threshold refuses where speculation gains most. "
-        "The acceptance that pays is a break-even of the load, not a half.",
+        "keeps that high while the arithmetic is all but idle: the threshold refuses where speculation gains most. The "
+        "acceptance that pays is a break-even of the load, not a half.",
     )
 
 
