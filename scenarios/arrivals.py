@@ -74,7 +74,7 @@ class TraceWorkload(Frozen):
 
 
 class Swing(Frozen):
-    """A Poisson rate that swings around the workload's: bursts and quiet, or a day's sine. One of the two ways."""
+    """A Poisson rate that swings around the workload's: bursts and quiet, a day's sine, or bursts in a day."""
 
     on_s: PositiveFloat | None = Field(default=None, description="bursts last so long")
     off_s: PositiveFloat | None = Field(default=None, description="quiet between bursts")
@@ -85,20 +85,24 @@ class Swing(Frozen):
     @model_validator(mode="after")
     def _one_way(self) -> Swing:
         given = [name for name in ("on_s", "off_s", "period_s", "swing_fraction") if getattr(self, name) is not None]
-        if given not in (["on_s", "off_s"], ["period_s", "swing_fraction"]):
+        pairs = ["on_s", "off_s"], ["period_s", "swing_fraction"]
+        if given not in (*pairs, pairs[0] + pairs[1]):
             raise InvalidInput(
-                "workload.swing needs on_s and off_s, or period_s and swing_fraction, got "
-                f"{' and '.join(given) or 'none of them'}; keep one pair"
+                "workload.swing needs on_s and off_s, or period_s and swing_fraction, or both pairs, got "
+                f"{' and '.join(given) or 'none of them'}; complete the pair"
             )
         return self
 
     def phases(self, mean_per_s: float) -> tuple[tuple[float, float], ...]:
         """(seconds, rate per second) over and over."""
-        from simulator.workload import diurnal_phases, on_off_phases
+        from simulator.workload import bursts_within, diurnal_phases
 
-        if self.on_s is not None and self.off_s is not None:
-            return on_off_phases(mean_per_s, on_s=self.on_s, off_s=self.off_s, quiet_fraction=self.quiet_fraction)
-        return diurnal_phases(mean_per_s, period_s=self.period_s or 1.0, swing_fraction=self.swing_fraction or 0.0)
+        day = (((self.on_s or 0.0) + (self.off_s or 0.0), mean_per_s),)
+        if self.period_s is not None:
+            day = diurnal_phases(mean_per_s, period_s=self.period_s, swing_fraction=self.swing_fraction or 0.0)
+        if self.on_s is None or self.off_s is None:
+            return day
+        return bursts_within(day, on_s=self.on_s, off_s=self.off_s, quiet_fraction=self.quiet_fraction)
 
 
 class OpenWorkload(Frozen):

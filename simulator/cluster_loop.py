@@ -8,12 +8,12 @@ many requests it holds, and only if one of them can have finished since.
 
 import numpy as np
 
-from simulator.cluster_state import NOBODY, SERVING
+from simulator.cluster_state import NOBODY, SERVING, Cluster, Rule
 from simulator.compiled import compiled, digest_of, inlined
 from simulator.control import CLOSED_LOOP
 from simulator.prefix_cache import matching_tokens, use_blocks
 from simulator.scheduler import report
-from simulator.state import Batch, Requests
+from simulator.state import Batch, Costs, Plan, Requests, Trace
 from simulator.step_loop import LOOP_FILES, advance, advance_plainly
 
 ROUND_ROBIN, LEAST_OUTSTANDING, PREFIX_AWARE, OWN = 0, 1, 2, 3
@@ -274,11 +274,13 @@ def _chosen(cluster, rule, request):
     return _best_match(cluster, rule, request)
 
 
-def _compiled(sources, general):
+def _compiled(sources: str, general: bool):
     """`run` around the general step loop or the smaller one."""
 
     @compiled
-    def run(cluster, costs, plan, rule, trace, what, given, until_s):
+    def run(
+        cluster: Cluster, costs: Costs, plan: Plan, rule: Rule, trace: Trace, what: int, given: int, until_s: float
+    ) -> int:
         """Hand out the requests that arrive before `until_s` (`ROUTE`), the next one to replica `given` (`HAND_IN`), or
         bring every replica up to `until_s` (`CATCH_UP`); returns ALL_ROUTED, NOT_YET or FULL.
 
@@ -292,7 +294,7 @@ def _compiled(sources, general):
             if what != CATCH_UP:
                 if desk.next_request == len(table.arrival_s):
                     return ALL_ROUTED
-                look_s = table.arrival_s[desk.next_request]
+                look_s = float(table.arrival_s[desk.next_request])
                 if what == ROUTE and look_s >= until_s:
                     return NOT_YET
             for row in range(len(places)):
@@ -340,7 +342,7 @@ def _compiled(sources, general):
 
 
 @compiled
-def settle(cluster):
+def settle(cluster: Cluster) -> None:
     """Everything known about every request goes to the table."""
     for row in range(len(cluster.places)):
         requests, batch = _requests_of(cluster.held, row), _batch_of(cluster.batches, row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,7 @@ def new_cluster(
 ) -> Cluster:
     """Replicas that are off and empty; `windows` of the cost table."""
     one = new_batch(limits.max_sequences, windows)
+    batches: list[Any] = [np.zeros((replicas, *column.shape), dtype=column.dtype) for column in one]
     states = np.zeros(replicas, dtype=STATE_DTYPE).view(np.recarray)
     states["free_blocks"] = limits.kv_blocks
     states["draft_tokens"] = -1
@@ -97,7 +98,7 @@ def new_cluster(
         replica=np.full(len(table.arrival_s), -1, dtype=np.int64),
         held=_held(table, limits, replicas, FIRST_PLACES),
         request=np.zeros((replicas, FIRST_PLACES), dtype=np.int64),
-        batches=Batch(*(np.zeros((replicas, *column.shape), dtype=column.dtype) for column in one)),
+        batches=Batch(*batches),
         states=states,
         places=places,
         desk=desk,
@@ -127,7 +128,9 @@ def with_more_places(cluster: Cluster) -> Cluster:
 
 
 def _held(table: Requests, limits: EngineLimits, replicas: int, places: int) -> Requests:
-    columns = {name: np.zeros((replicas, places), dtype=column.dtype) for name, column in table._asdict().items()}
+    columns: dict[str, Any] = {
+        name: np.zeros((replicas, places), dtype=column.dtype) for name, column in table._asdict().items()
+    }
     columns["arrival_s"][:] = np.inf
     columns["preempted_stack"] = np.zeros((replicas, limits.max_sequences + 1), dtype=np.int64)
     return Requests(**columns)

@@ -102,7 +102,7 @@ def forget(caches: PrefixCaches, replica: int) -> None:
 
 
 @compiled
-def matching_tokens(caches, replica, request, prompt_tokens):
+def matching_tokens(caches: PrefixCaches, replica: int, request: int, prompt_tokens: int) -> int:
     """Tokens of the prompt whose blocks the replica holds, from its beginning; the last token is always computed."""
     held = 0
     for index in range(caches.start[request], caches.start[request + 1]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,7 +36,7 @@ def outcome(
     requests: Requests, state: np.record, counts: Counts, *, table: StepCostTable, seed: int, open_loop: bool
 ) -> Result:
     """Everything so far, as immutable arrays; `state` holds the sums of all replicas."""
-    columns = {name: frozen(getattr(requests, name)) for name in _COLUMNS}
+    columns: dict[str, Any] = {name: frozen(getattr(requests, name)) for name in _COLUMNS}
     return Result(
         arrival_s=frozen(np.where(np.isfinite(requests.arrival_s), requests.arrival_s, np.nan)),
         **columns,

@@ -231,6 +231,18 @@ def diurnal_phases(
     return tuple((period_s / steps, float(rate_per_s)) for rate_per_s in rates_per_s)
 
 
+def bursts_within(
+    phases: tuple[tuple[float, float], ...], *, on_s: float, off_s: float, quiet_fraction: float = 0.0
+) -> tuple[tuple[float, float], ...]:
+    """Bursts of about `on_s` every `on_s + off_s` around the rate of each phase, whole ones; mean rates are kept."""
+    found: list[tuple[float, float]] = []
+    for span_s, rate_per_s in phases:
+        bursts = max(1, round(span_s / (on_s + off_s)))
+        fit = span_s / bursts / (on_s + off_s)
+        found += on_off_phases(rate_per_s, on_s=fit * on_s, off_s=fit * off_s, quiet_fraction=quiet_fraction) * bursts
+    return tuple(found)
+
+
 def rollout_workload(
     prompts: int, samples: int, *, prompt_tokens: IntArray, output_tokens: IntArray, shared_prefix: bool = True
 ) -> Workload:

@@ -102,11 +102,11 @@ class PlanRow:
     @property
     def gpus(self) -> int | None:
         """GPUs needed at the peak of the load."""
-        return self.count.replicas * self.choice.tensor_parallel if self.count is not None else None
+        return self.count.replicas * self.choice.gpus_per_replica if self.count is not None else None
 
     def gpu_tokens_per_s(self, count: CountTried) -> float:
         """Output tokens per second and GPU."""
-        return count.throughput_tokens_per_s / (count.replicas * self.choice.tensor_parallel)
+        return count.throughput_tokens_per_s / (count.replicas * self.choice.gpus_per_replica)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from scenarios.plan.rows import fewest_for_the_work, planned
 from scenarios.schema import Scenario
 from simulator.autoscaler import Autoscaler
 from simulator.cluster import ClusterShape, serve_cluster
+from simulator.workload import Workload
 
 SEEDS_OF_BEST = 4
 """Times as many seeds as other rows get at most."""
@@ -29,7 +30,9 @@ def settled_row(scenario: Scenario, row: PlanRow, options: PlanOptions) -> PlanR
     here = planned(row.choice.applied_to(scenario), options)
     engine = engine_of(here.service, row.mode, here.requests(0))
     trials = replace(here.trials(engine, SEEDS_OF_BEST * options.max_seeds), strict=True)
-    count = trials.settled(row.count.replicas, fewest_for_the_work(row), options.max_gpus // row.choice.tensor_parallel)
+    count = trials.settled(
+        row.count.replicas, fewest_for_the_work(row), options.max_gpus // row.choice.gpus_per_replica
+    )
     if count is None:
         return row
     tried = {each.replicas: each for each in row.tried} | trials.tried
@@ -60,10 +63,10 @@ def _headroom(trials: Trials, replicas: int) -> tuple[float, bool]:
     """Share by which the load may grow before the chosen count misses; True: at least so much, no more was tried."""
 
     def carries(growth: float) -> bool:
-        grown = replace(
-            trials, requests=lambda seed: trials.requests(seed).scaled(1.0 + growth), tried={}, first_runs={}
-        )
-        return grown.judge(replicas).meets
+        def grown(seed: int) -> Workload:
+            return trials.requests(seed).scaled(1.0 + growth)
+
+        return replace(trials, requests=grown, tried={}, first_runs={}).judge(replicas).meets
 
     low, high = 0.0, MOST_HEADROOM
     if carries(high):

@@ -23,9 +23,10 @@ def planned_point(scenario: Scenario, trace: Trace | None, at: str | None) -> Lo
     InvalidInput
         A closed loop, no rate, or a load of 0 or less.
     """
-    if scenario.workload.kind == "closed":
+    if scenario.workload.kind in ("closed", "sessions"):
         raise InvalidInput(
-            "a plan needs requests that arrive on their own, got workload.kind = 'closed'; give --rate or --trace"
+            f"a plan needs requests that arrive on their own, got workload.kind = {scenario.workload.kind!r}; "
+            "give --rate or --trace"
         )
     own = own_load(scenario, trace)
     if own is None or not np.isfinite(own):

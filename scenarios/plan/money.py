@@ -21,7 +21,7 @@ def cost_of(row: PlanRow, options: PlanOptions, scaled: Scaled | None = None) ->
     def cost(per_gpu_hour: float | None, replicas: float) -> float | None:
         if per_gpu_hour is None:
             return None
-        return _per_million(per_gpu_hour, replicas * row.choice.tensor_parallel, count)
+        return _per_million(per_gpu_hour, replicas * row.choice.gpus_per_replica, count)
 
     return Cost(
         usage_per_million_tokens=cost(price.per_gpu_hour, mean),

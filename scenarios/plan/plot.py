@@ -53,7 +53,8 @@ def draw_pareto(axes: Axes, data: ParetoPoints) -> None:
     """A colour per GPU, a marker per mode, a line along the front."""
     names = list(dict.fromkeys(point[0] for point in data.points))
     colours = {name: f"C{index}" for index, name in enumerate(names)}
-    axes.plot(*zip(*data.front, strict=True) if data.front else ([], []), color="0.5", linewidth=1.0, zorder=1)
+    users, per_gpus = [point[0] for point in data.front], [point[1] for point in data.front]
+    axes.plot(users, per_gpus, color="0.5", linewidth=1.0, zorder=1)
     for gpu, user, per_gpu in data.more:
         axes.scatter(user, per_gpu, s=8, color=colours[gpu], alpha=0.4)
     for gpu, mode, user, per_gpu, label in data.points:

@@ -68,11 +68,17 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One deployment to look at."""
+    """One deployment to look at. `parts`: pipeline stages times data-parallel ranks of the scenario."""
 
     gpu: str
     tensor_parallel: int
     precision: str
+    parts: int = 1
+
+    @property
+    def gpus_per_replica(self) -> int:
+        """GPUs of one engine."""
+        return self.tensor_parallel * self.parts
 
     def applied_to(self, scenario: Scenario) -> Scenario:
         """The scenario on this machine; a serve line is dropped, whose contents the tables already hold."""
@@ -92,7 +98,7 @@ def choices(scenario: Scenario, options: PlanOptions) -> tuple[Choice, ...]:
     own = scenario.hardware
     precision = scenario.target.quantization or "as stored"
     return tuple(
-        Choice(gpu, tensor, chosen)
+        Choice(gpu, tensor, chosen, own.pipeline_parallel * own.data_parallel)
         for gpu, tensor, chosen in product(
             options.gpus or (own.gpu,),
             options.tensor_parallel or (own.tensor_parallel,),

@@ -59,7 +59,7 @@ def rows_of(scenario: Scenario, choice: Choice, options: PlanOptions) -> tuple[P
         if speculates and "off" in options.modes:
             plain = chosen.model_copy(update={"speculation": type(chosen.speculation)(), "acceptance": None})
             off = rows_of(plain, choice, replace(options, modes=("off",)))
-            drafting = tuple(mode for mode in options.modes if mode != "off")
+            drafting: list[Mode] = [mode for mode in options.modes if mode != "off"]
             return (*off, *(_no_row(choice, mode, "INFEASIBLE", str(error)) for mode in drafting))
         return tuple(_no_row(choice, mode, "INFEASIBLE", str(error)) for mode in options.modes)
     except InvalidInput as error:
@@ -101,10 +101,10 @@ def _row(here: Planned, choice: Choice, mode: Mode, options: PlanOptions) -> Pla
 
 def _counted(row: PlanRow, trials: Trials, at_once: int, options: PlanOptions) -> PlanRow:
     """The row with the fewest replicas that do, or with the reason why none does."""
-    affordable = options.max_gpus // row.choice.tensor_parallel
+    affordable = options.max_gpus // row.choice.gpus_per_replica
     highest = min(at_once, affordable)
     if highest < 1:
-        reason = f"one replica takes {row.choice.tensor_parallel} GPUs, at most {options.max_gpus} may be used"
+        reason = f"one replica takes {row.choice.gpus_per_replica} GPUs, at most {options.max_gpus} may be used"
         return replace(row, status="TOO MANY GPUS", reason=reason)
     lowest = fewest_for_the_work(row)
     if lowest > highest:

@@ -9,6 +9,7 @@ from scenarios.plan.answer import CountTried, Plan
 from scenarios.plan.attainment import ENOUGH_RUNS
 from scenarios.plan.modes import engine_of
 from scenarios.plan.rows import planned
+from simulator.workload import Workload
 
 OTHER_SEEDS_FROM = 1000
 NARROW_FRACTION = 0.01
@@ -30,9 +31,13 @@ def verified(plan: Plan) -> tuple[CountTried, CountTried | None]:
     here = planned(row.choice.applied_to(plan.scenario), plan.options)
     engine = engine_of(here.service, row.mode, here.requests(0))
     trials = here.trials(engine, ENOUGH_RUNS)
+
+    def others(seed: int) -> Workload:
+        return here.requests(OTHER_SEEDS_FROM + seed)
+
     fresh = replace(
         trials,
-        requests=lambda seed: here.requests(OTHER_SEEDS_FROM + seed),
+        requests=others,
         first_seed=trials.first_seed + OTHER_SEEDS_FROM,
         first_runs={},
     )

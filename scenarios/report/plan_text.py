@@ -33,7 +33,7 @@ def headline(plan: Plan) -> str:
     assert row.count is not None
     margin = min(row.count.reached, key=lambda each: each.fraction - each.wanted_fraction)
     return (
-        f"{_counted(row.count.replicas, 'replica')} of {row.choice.tensor_parallel} x {row.choice.gpu} "
+        f"{_counted(row.count.replicas, 'replica')} of {row.choice.gpus_per_replica} x {row.choice.gpu} "
         f"({_counted(row.gpus or 0, 'GPU')}, {row.choice.precision}, speculation {_MODE[row.mode]}{_drafts(row)}) "
         f"for {load}: "
         f"{_reached_text(margin)}"
@@ -84,7 +84,7 @@ def _room_lines(best: Best) -> list[str]:
     assert row.replicas is not None
     more = f"{100 * best.headroom_fraction:.0f} %"
     room = f"at least {more}" if best.headroom_is_bound else more
-    spare = (row.replicas + 1) * row.choice.tensor_parallel
+    spare = (row.replicas + 1) * row.choice.gpus_per_replica
     text = f"The load may grow by {room} before an objective is missed. "
     text += f"N + 1, so that one replica may fail: {row.replicas + 1} replicas, {spare} GPUs."
     return words.paragraph("Headroom", text)

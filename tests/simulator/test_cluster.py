@@ -44,7 +44,14 @@ class FirstOfAll:
         return min(replicas, key=lambda each: (each.outstanding, (each.replica - request.request) % 3)).replica
 
 
-@pytest.mark.parametrize("speculation", [PLAIN, head(3, IidAcceptance(0.6)), ADAPTIVE], ids=["plain", "head", "loop"])
+@pytest.mark.parametrize(
+    "speculation",
+    [
+        pytest.param(PLAIN, id="plain"),
+        pytest.param(head(3, IidAcceptance(0.6)), id="head"),
+        pytest.param(ADAPTIVE, id="loop", marks=pytest.mark.slow),  # compiles the general loop
+    ],
+)
 @pytest.mark.parametrize("kv_blocks", [60, 100_000], ids=["preempting", "roomy"])
 def test_one_replica_is_a_replica(speculation, kv_blocks):
     load = _load(gap_s=0.3)

@@ -11,6 +11,7 @@ from simulator.proposers import HeadProposer
 from simulator.replica import Speculation, simulate
 from simulator.rng import Streams
 from simulator.workload import (
+    bursts_within,
     diurnal_phases,
     lognormal_lengths,
     on_off_phases,
@@ -28,6 +29,17 @@ def _mean_per_s(phases) -> float:
 def test_phases_keep_the_mean_rate():
     assert _mean_per_s(on_off_phases(5.0, on_s=10.0, off_s=30.0, quiet_fraction=0.1)) == pytest.approx(5.0)
     assert _mean_per_s(diurnal_phases(5.0, period_s=600.0, swing_fraction=0.8)) == pytest.approx(5.0)
+
+
+def test_bursts_within_a_day_keep_the_mean_rate_of_every_hour():
+    day = diurnal_phases(5.0, period_s=86_400.0, swing_fraction=0.8, steps=24)
+    bursty = bursts_within(day, on_s=70.0, off_s=230.0, quiet_fraction=0.2)
+    assert len(bursty) == 24 * 12 * 2
+    for hour, (span_s, rate_per_s) in enumerate(day):
+        inside = bursty[24 * hour : 24 * hour + 24]
+        assert sum(each_s for each_s, _ in inside) == pytest.approx(span_s)
+        assert _mean_per_s(inside) == pytest.approx(rate_per_s)
+    assert bursts_within(((40.0, 5.0),), on_s=10.0, off_s=30.0) == on_off_phases(5.0, on_s=10.0, off_s=30.0)
 
 
 def test_arrivals_follow_their_phases():

@@ -209,6 +209,15 @@ def test_what_is_wrong_everywhere_is_refused(changes, options, sentence):
         plan(_scenario(**changes), options)
 
 
+def test_a_day_with_bursts_is_a_load():
+    swing = {"on_s": 2, "off_s": 6, "quiet_fraction": 0.3, "period_s": 40, "swing_fraction": 0.5}
+    lengths = {"input_tokens": 300, "output_tokens": 60}
+    bursty = {"kind": "poisson", "rate_per_s": 30.0, "requests": 600, "swing": swing, **lengths}
+    steady = {"kind": "poisson", "rate_per_s": 30.0, "requests": 600, **lengths}
+    counts = [plan(_scenario(workload=load), OFF).rows[0].replicas for load in (steady, bursty)]
+    assert counts[0] <= counts[1]
+
+
 def test_a_closed_loop_is_no_load_to_plan_for():
     closed = {"kind": "closed", "concurrency": 4, "input_tokens": 10, "output_tokens": 10}
     with pytest.raises(InvalidInput, match="arrive on their own"):
