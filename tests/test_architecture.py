@@ -118,7 +118,7 @@ def test_no_file_inside_a_package_is_run_as_a_script():
     assert_none(_findings(rule, package_files()))
 
 
-def files_of_tests_stay_below_400_lines():
+def test_files_stay_below_400_lines():
     def rule(file: SourceFile):
         lines = file.text.count("\n")
         if lines > MAX_FILE_LINES:

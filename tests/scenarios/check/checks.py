@@ -7,6 +7,9 @@ from scenarios.check.checking import CheckReport, check
 from scenarios.check.reading import CheckOptions, read_setup
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+SGLANG = f"python -m sglang.launch_server --model-path {LLAMA} "
+EAGLE = {"method": "eagle3", "model": "head", "num_speculative_tokens": 3}
+HEAD = "SpecForge/EAGLE3-llama3-8B.json"
 OPTION_NAMES = ("file", "engine_version", "benchmarks", "figures", "against", "exact")
 
 
@@ -48,3 +51,17 @@ def written_to(folder: Path, text: str, name="config.yaml") -> Path:
     file = folder / name
     file.write_text(text, encoding="utf-8")
     return file
+
+
+def eagle(more="", **keys):
+    """A vLLM line with an EAGLE-3 head."""
+    return vllm(LLAMA, more, **{**EAGLE, **keys})
+
+
+def sglang(steps=3, top_k=1, nodes=4, more=""):
+    """An SGLang line with an EAGLE-3 head."""
+    return (
+        SGLANG + "--speculative-algorithm EAGLE3 --speculative-draft-model-path head "
+        f"--speculative-num-steps {steps} --speculative-eagle-topk {top_k} "
+        f"--speculative-num-draft-tokens {nodes} {more}"
+    )
