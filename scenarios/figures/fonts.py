@@ -22,16 +22,16 @@ NO_FONT = (
 
 
 @cache
-def chinese_family() -> str | None:
+def chinese_family(families: tuple[str, ...] = FAMILIES, package: str = PACKAGE) -> str | None:
     """The name of a family with Chinese characters, known to matplotlib from now on; None where there is none."""
     installed = {entry.name for entry in font_manager.fontManager.ttflist}
-    found = next((family for family in FAMILIES if family in installed), None)
-    return found or _packaged_family()
+    found = next((family for family in families if family in installed), None)
+    return found or _packaged_family(package)
 
 
-def _packaged_family() -> str | None:
+def _packaged_family(package: str) -> str | None:
     """The font is read from the package's folder; the package itself is not imported."""
-    spec = find_spec(PACKAGE)
+    spec = find_spec(package)
     folders = [] if spec is None else list(spec.submodule_search_locations or [])
     for folder in folders:
         for file in sorted(Path(folder).glob("fonts/*.tt[cf]")):

@@ -54,7 +54,7 @@ def checked_formats(text: str) -> tuple[str, ...]:
 
 
 def write_figures(request: Request, folder: Path, *, formats: tuple[str, ...]) -> list[str]:
-    """Write every figure in every format, its data as CSV, and the texts; returns the names of the files."""
+    """Write every figure in every format, its data as CSV, and the texts; returns what was written, in words."""
     with folder_written_at_once(folder) as draft:
         texts: list[str] = []
         for figure in request.figures():
@@ -64,7 +64,9 @@ def write_figures(request: Request, folder: Path, *, formats: tuple[str, ...]) -
             texts += [f"## {figure.text('title')}", "", figure.text("see"), "", figure.text("try"), ""]
             texts += [f"`{request.command(figure.name)}`", ""]
         (draft / f"texts_{request.language}.md").write_text("\n".join(texts), encoding="utf-8")
-        return sorted(file.name for file in draft.iterdir())
+    count = len(request.names)
+    pictures = f"{count} figure{'s' * (count > 1)} ({', '.join(formats)})"
+    return [pictures, "data (csv)", f"texts_{request.language}.md"]
 
 
 def write_page(request: Request, folder: Path) -> list[str]:
