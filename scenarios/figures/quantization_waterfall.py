@@ -88,7 +88,7 @@ def _published() -> Rows:
 
 def facts(data: Table, assumptions: Assumptions) -> Facts:
     """The three gains of the shown format, and how many published pairs miss their product."""
-    own = data.where(panel="gain", way=SHOWN)
+    own = data.where(panel="gain", way=SHOWN, row_id=None)
     published = data.where(panel="gain", basis="measured")
     missed = published.values("combined") < published.values("product")
     return {name: own.values(name)[0] for name in ("quantised", "speculated", "product", "combined")} | {
@@ -134,7 +134,7 @@ def _gains(axes: Axes, gains: Table, words: Words) -> None:
     largest = float(gains.values("product").max()) * 1.05
     axes.plot([1, largest], [1, largest], color=QUIET, linewidth=1, label=words("diagonal"))
     for index, fmt in enumerate(FORMATS):
-        own = gains.where(way=fmt)
+        own = gains.where(way=fmt, row_id=None)
         label = words.labelled(fmt, own.one("basis"))
         axes.plot(
             own.values("product"),
