@@ -16,13 +16,13 @@ from scenarios.files import scenario_from_dict
 from scenarios.validate.row_scenario import Setup
 from scenarios.validate.rows import Terms
 from simulator.acceptance import PerPositionAcceptance
-from simulator.proposers.base import Proposer
+from simulator.proposers.base import Proposer, TreeProposer
 from simulator.replica import Speculation, simulate
 from simulator.result import Result
 from simulator.rng import Streams
 from simulator.workload import Workload, make_workload, poisson_arrivals
 
-SERVICES_KEPT = 4
+SERVICES_KEPT = 12
 REQUESTS_PER_SLOT = 4
 LEAST_REQUESTS = 8
 OPEN_REQUESTS = 200
@@ -141,26 +141,34 @@ def _with_prefill(setup: Setup, service: Service, batch: int, plain_s: float, co
     """Wall time of a batch of whole requests, plain over speculative."""
     assert service.on is not None
     answer = setup.output_tokens - 1
-    off_s = _prefill_s(setup, service.off, batch, drafts=0) + answer * plain_s
+    off_s = _prefill_s(setup, speculating=False, batch=batch) + answer * plain_s
     rounds = answer / setup.length
     drafting_s = rounds * _round_s(service, plain_s, cost_on)
-    on_s = _prefill_s(setup, service.on, batch, drafts=service.draft_tokens) + drafting_s
+    on_s = _prefill_s(setup, speculating=True, batch=batch) + drafting_s
     return off_s / on_s
 
 
-def _prefill_s(setup: Setup, arm: Arm, batch: int, *, drafts: int) -> float:
+def _prefill_s(setup: Setup, *, speculating: bool, batch: int) -> float:
     """Until every request of a batch that starts together has its first token."""
+    return _first_tokens_s(setup.key, speculating, batch, setup.input_tokens)
+
+
+@lru_cache(maxsize=4096)
+def _first_tokens_s(key: str, speculating: bool, batch: int, input_tokens: int) -> float:
+    service = service_of(key)
+    arm = service.on if speculating and service.on is not None else service.off
     requests = make_workload(
-        np.zeros(batch), prompt_tokens=np.full(batch, setup.input_tokens), output_tokens=np.ones(batch, dtype=np.int64)
+        np.zeros(batch), prompt_tokens=np.full(batch, input_tokens), output_tokens=np.ones(batch, dtype=np.int64)
     )
-    return _run(setup, arm, requests, drafts=drafts).end_s
+    nothing = PerPositionAcceptance((0.0,) * service.draft_tokens)
+    return _run(arm, requests, acceptance=(nothing,) if arm is service.on else ()).end_s
 
 
 def _simulated(setup: Setup, service: Service) -> float:
     assert service.on is not None
     requests = _requests(setup)
-    off = _run(setup, service.off, requests, drafts=0)
-    on = _run(setup, service.on, requests, drafts=service.draft_tokens)
+    off = _run(service.off, requests, acceptance=())
+    on = _run(service.on, requests, acceptance=(positions_of(setup, service.draft_tokens),))
     reading = _READINGS[setup.measure]
     slots = requests.concurrency or 0
     middle = slice(slots, len(requests) - slots) if slots else slice(None)
@@ -210,9 +218,9 @@ def _spread(mean_tokens: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.
     return np.maximum(2, np.round(mean_tokens * (0.5 + places))).astype(np.int64)
 
 
-def _run(setup: Setup, arm: Arm, requests: Workload, *, drafts: int) -> Result:
-    acceptance = (positions_of(setup, drafts),) if drafts else ()
-    proposer = _Rounds(arm.proposer) if setup.shape.tree else arm.proposer
+def _run(arm: Arm, requests: Workload, *, acceptance: tuple[PerPositionAcceptance, ...]) -> Result:
+    """Serve requests; a tree is priced as one and accepted as its row says."""
+    proposer = _Rounds(arm.proposer) if isinstance(arm.proposer, TreeProposer) else arm.proposer
     speculation = Speculation(proposer=proposer, policy=arm.policy, acceptance=acceptance)
     return simulate(requests, costs=arm.costs, limits=arm.limits, speculation=speculation, seed=0)
 
@@ -222,6 +230,11 @@ def positions_of(setup: Setup, drafts: int) -> PerPositionAcceptance:
     depth = min(setup.shape.depth, drafts)
     share = float(setup.deployment["speculation"].get("proposal_fraction") or 1.0)
     proposed = 1.0 + (setup.length - 1.0) / share
-    alpha = float(alpha_from_length(min(proposed, depth + 1.0), depth))
+    return _geometric(min(proposed, depth + 1.0), depth, drafts)
+
+
+@lru_cache(maxsize=4096)
+def _geometric(length: float, depth: int, drafts: int) -> PerPositionAcceptance:
+    alpha = float(alpha_from_length(length, depth))
     shares = [alpha**position if position <= depth else 0.0 for position in range(1, drafts + 1)]
     return PerPositionAcceptance(tuple(shares))

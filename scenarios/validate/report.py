@@ -47,8 +47,10 @@ def _overview(validation: Validation) -> Iterator[str]:
     sources = len({one.row.source_id for one in done})
     yield f"Of {rows} rows, {len(done)} from {sources} sources are computed; the others are listed with their reasons."
     yield ""
-    yield "| full rows of | rows | sources | median of sources | median | p90 | constant S/AL, fitted to these rows | "
-    yield "constant S/AL of other sources | always on is right |"
+    yield (
+        "| full rows of | rows | sources | median of sources | median | p90 | constant S/AL, fitted to these rows | "
+        "constant S/AL of other sources | always on is right |"
+    )
     yield "|---|---|---|---|---|---|---|---|---|"
     for name, base in validation.baselines.items():
         one = next(family for family in validation.families if family.name == name)
