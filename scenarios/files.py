@@ -220,11 +220,11 @@ def schema_nodes(nodes: list[dict[str, Any]], schema: dict[str, Any]) -> list[di
     return result
 
 
-def check_can_write(folder: Path) -> None:
+def check_can_write(folder: Path, *, option: str = "--out") -> None:
     """Refuse a folder that cannot be made or written, before any work is done for it."""
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
-        raise InvalidInput(f"--out {folder}: {nearest} is no folder you may write to; give another folder")
+        raise InvalidInput(f"{option} {folder}: {nearest} is no folder you may write to; give another folder")
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def command(scenario: str | None, **options: Any) -> int:
     if options["out"]:
         check_can_write(Path(options["out"]))
     if options["report"]:
-        check_can_write(Path(options["report"]).absolute().parent)
+        check_can_write(Path(options["report"]).absolute().parent, option="--report")
     table, origin = scenario_table(scenario, options)
     workers = _workers(options["workers"])
     with load_progress(quiet=options["as_json"]) as progress:

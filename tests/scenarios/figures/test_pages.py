@@ -3,6 +3,7 @@ import pytest
 from scenarios.build import build_service
 from scenarios.check.checking import check
 from scenarios.check.reading import CheckOptions, read_setup
+from scenarios.cli.main import run
 from scenarios.figures import FIGURES
 from scenarios.figures.assumptions import assumptions_from
 from scenarios.figures.writing import Request, write_page
@@ -134,3 +135,23 @@ def test_chromium_complains_about_a_broken_page(tmp_path):
     assert found["console"]
     assert "http://nowhere.invalid/b.png" in found["asked"]
     assert (found["scripts"], found["broken"], found["dead"]) == (1, 1, ["#nowhere"])
+
+
+def _decide(*arguments):
+    small = ["--requests", "60", "--seeds", "1", "--loads", "4,8", "--workers", "1"]
+    return run(["decide", "llama8b_h100_chat", *small, *arguments])
+
+
+def test_decide_writes_the_report_for_everyone_to_read(tmp_path, capsys):
+    file = tmp_path / "new" / "report.html"
+    assert _decide("--report", str(file)) == 0
+    assert file.stat().st_mode & 0o444 == 0o444
+    assert faults(file.read_text(encoding="utf-8")) == []
+    assert str(file) in capsys.readouterr().out
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_simulated(tmp_path, capsys):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert _decide("--report", str(blocked / "report.html")) == 2
+    assert "--report" in capsys.readouterr().err
