@@ -26,6 +26,8 @@ EXIT_SATURATED = 4
 @click.option("--tps", metavar="LIST", help="Tensor parallel sizes to compare: 1,2,4,8.")
 @click.option("--precisions", metavar="LIST", help="bf16 (as stored) and quantisations: bf16,fp8.")
 @click.option("--modes", metavar="LIST", help="Of off,static,schedule,dynamic; default: all that mean something.")
+@click.option("--router", metavar="NAME", help="least_outstanding (default), round_robin or prefix_aware.")
+@click.option("--own-caches", is_flag=True, help="A prefix cache per replica; needs a trace with block names.")
 @click.option("--max-gpus", metavar="N", help="GPUs one deployment may use.")
 @click.option("--max-seeds", metavar="N", help="Most paired repetitions behind a decision; default 4.")
 @click.option("--price", multiple=True, metavar="GPU=MONEY", help="Usage-based, a GPU and hour, your currency.")
@@ -81,7 +83,9 @@ def plan_options(options: dict[str, Any]) -> PlanOptions:
     """The comparison as the command line describes it."""
     from scenarios.plan import PlanOptions
 
-    chosen: dict[str, Any] = {"at": options["at"], "prices": _prices(options)}
+    chosen: dict[str, Any] = {"at": options["at"], "prices": _prices(options), "own_caches": options["own_caches"]}
+    if options["router"]:
+        chosen["router"] = options["router"]
     for option, field in (("gpus", "gpus"), ("precisions", "precisions"), ("modes", "modes")):
         if options[option]:
             chosen[field] = _names(options[option], f"--{option}")

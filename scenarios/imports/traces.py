@@ -41,7 +41,8 @@ class Trace:
 
     `prefix_hit_tokens`: prompt tokens whose blocks an earlier request already held (Mooncake hashes, a cache
     that never evicts); zeros where the format does not say. `hashed`: whether any request names its blocks. `skipped`:
-    requests of the file that failed (BurstGPT: no response), which are left out.
+    requests of the file that failed (BurstGPT: no response), which are left out. The blocks of prompt i, numbered by
+    content, of `block_tokens` each: `blocks[block_start[i]:block_start[i + 1]]`; None where the format does not say.
     """
 
     arrival_s: NDArray[np.float64]
@@ -52,6 +53,9 @@ class Trace:
     sha256: str
     hashed: bool = False
     skipped: int = 0
+    block_start: NDArray[np.int64] | None = None
+    blocks: NDArray[np.int64] | None = None
+    block_tokens: int = 0
 
     @property
     def requests(self) -> int:
@@ -73,6 +77,8 @@ class _Row:
     output_tokens: int
     hit_tokens: int = 0
     hashed: bool = False
+    blocks: tuple[int | str, ...] = ()
+    block_tokens: int = 0
 
 
 def read_trace(path: Path, *, format: TraceFormat = "auto", max_requests: int | None = None) -> Trace:
@@ -114,7 +120,22 @@ def read_trace(path: Path, *, format: TraceFormat = "auto", max_requests: int | 
         sha256=hashlib.sha256(content).hexdigest(),
         hashed=any(row.hashed for row in kept),
         skipped=skipped,
+        **_numbered(kept),
     )
+
+
+def _numbered(rows: list[_Row]) -> dict[str, Any]:
+    """The blocks of all prompts with a number for every name."""
+    if not any(row.hashed for row in rows):
+        return {}
+    numbers: dict[int | str, int] = {}
+    blocks = [numbers.setdefault(block, len(numbers)) for row in rows for block in row.blocks]
+    ends = np.cumsum([len(row.blocks) for row in rows])
+    return {
+        "block_start": _frozen(np.concatenate([[0], ends]).astype(np.int64)),
+        "blocks": _frozen(np.array(blocks, dtype=np.int64)),
+        "block_tokens": rows[0].block_tokens,
+    }
 
 
 def _format_of(lines: list[str]) -> TraceFormat:
@@ -253,6 +274,8 @@ def _blocks(path: Path, lines: list[str], *, ticks_per_s: float, block_tokens: i
             output_tokens=int(item["output_length"]),
             hit_tokens=max(0, min(hits * block_tokens, prompt_tokens - 1)),
             hashed=bool(hashes),
+            blocks=tuple(hashes),
+            block_tokens=block_tokens,
         )
 
 

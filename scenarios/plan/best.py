@@ -14,7 +14,7 @@ from scenarios.plan.question import PlanOptions
 from scenarios.plan.rows import fewest_for_the_work, planned
 from scenarios.schema import Scenario
 from simulator.autoscaler import Autoscaler
-from simulator.cluster import ClusterShape, serve_cluster
+from simulator.cluster import serve_cluster
 from simulator.workload import Workload
 
 SEEDS_OF_BEST = 4
@@ -101,7 +101,10 @@ def _under_autoscaler(trials: Trials, replicas: int, target: float, options: Pla
         cool_down_s=options.cool_down_s,
     )
     served = serve_cluster(
-        trials.requests(0), ClusterShape(replicas, autoscaler=scaler), engine=trials.engine, seed=trials.first_seed
+        trials.requests(0),
+        replace(trials.shape(replicas, 0), autoscaler=scaler),
+        engine=trials.engine,
+        seed=trials.first_seed,
     )
     found = reached([shares_by_block(served.result, trials.slos)], trials.slos)
     return Scaled(

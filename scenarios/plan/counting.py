@@ -21,12 +21,16 @@ GUESSED = 2
 """Replicas that stand for all in the guess."""
 
 
+def _least_outstanding(replicas: int, _: int) -> ClusterShape:
+    return ClusterShape(replicas)
+
+
 @dataclass
 class Trials:
     """Counts of one engine under one load; every count sees the same seeds.
 
     `requests(seed)` gives the load of a seed. Results are remembered by count. `strict`: a count that the interval does
-    not decide does not meet; else its estimates decide.
+    not decide does not meet; else its estimates decide. `shape(replicas, seed)` is the cluster.
     """
 
     engine: Engine
@@ -35,15 +39,16 @@ class Trials:
     first_seed: int
     max_seeds: int
     strict: bool = False
+    shape: Callable[[int, int], ClusterShape] = field(default=_least_outstanding)
     tried: dict[int, CountTried] = field(default_factory=dict[int, CountTried])
     first_runs: dict[int, Result] = field(default_factory=dict[int, Result])
 
     def run(self, replicas: int, seed: int) -> Result:
-        """All requests of a seed on so many replicas, to the one with the fewest outstanding."""
+        """All requests of a seed on so many replicas."""
         if seed == 0 and replicas in self.first_runs:
             return self.first_runs[replicas]
         served = serve_cluster(
-            self.requests(seed), ClusterShape(replicas), engine=self.engine, seed=self.first_seed + seed
+            self.requests(seed), self.shape(replicas, seed), engine=self.engine, seed=self.first_seed + seed
         )
         if seed == 0:
             self.first_runs[replicas] = served.result

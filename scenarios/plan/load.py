@@ -11,6 +11,7 @@ from scenarios import notation
 from scenarios.imports.traces import Trace
 from scenarios.loads import LoadPoint, own_load, workload_at
 from scenarios.schema import Scenario
+from simulator.prefix_cache import PrefixBlocks
 from simulator.rng import Streams
 from simulator.workload import Workload
 
@@ -46,7 +47,7 @@ def planned_requests(scenario: Scenario, point: LoadPoint, *, trace: Trace | Non
     if trace is None or seed == 0:
         return workload_at(scenario, point, trace=trace, seed=seed)
     recorded = workload_at(scenario, point, trace=trace, seed=0)
-    begin = int(Streams(scenario.run.seed + seed).get("beginning of trace").integers(len(recorded)))
+    begin = _beginning(scenario, len(recorded), seed)
     gaps_s = np.diff(recorded.arrival_s, prepend=recorded.arrival_s[0] - 1.0 / point.value)
     gaps_s = np.roll(gaps_s, -begin)
     return replace(
@@ -57,6 +58,30 @@ def planned_requests(scenario: Scenario, point: LoadPoint, *, trace: Trace | Non
         prefix_hit_tokens=np.roll(recorded.prefix_hit_tokens, -begin),
         class_id=np.roll(recorded.class_id, -begin),
     )
+
+
+def _beginning(scenario: Scenario, requests: int, seed: int) -> int:
+    return int(Streams(scenario.run.seed + seed).get("beginning of trace").integers(requests))
+
+
+def planned_prefixes(scenario: Scenario, trace: Trace | None, seed: int) -> PrefixBlocks:
+    """Blocks of the prompts of that seed.
+
+    Raises
+    ------
+    InvalidInput
+        The load names no blocks.
+    """
+    if trace is None or trace.blocks is None or trace.block_start is None:
+        raise InvalidInput(
+            "prefix caches of replicas need a load that names the blocks of its prompts; give a Mooncake or "
+            "Qwen-Bailian trace, or another --router"
+        )
+    begin = _beginning(scenario, trace.requests, seed) if seed else 0
+    start = trace.block_start
+    blocks = np.concatenate([trace.blocks[start[begin] :], trace.blocks[: start[begin]]])
+    lengths = np.roll(np.diff(start), -begin)
+    return PrefixBlocks(np.concatenate([[0], np.cumsum(lengths)]), blocks, trace.block_tokens)
 
 
 def some_of(requests: Workload, every: int, first: int) -> Workload:

@@ -15,14 +15,21 @@ from scenarios.files import looks_like_path
 from scenarios.loads import kinds, read_scenario_trace
 from scenarios.plan.answer import Plan, PlanRow
 from scenarios.plan.best import about_best, settled_row
-from scenarios.plan.load import planned_point, planned_requests
+from scenarios.plan.load import planned_point, planned_prefixes, planned_requests
 from scenarios.plan.money import cost_of
-from scenarios.plan.question import Choice, PlanOptions, choices
+from scenarios.plan.question import Choice, PlanOptions, RouterName, choices
 from scenarios.plan.rows import rows_of
 from scenarios.questions.assumptions import Assumption, assumptions_of
 from scenarios.questions.decide import package_version
 from scenarios.questions.pool import Progress, say_nothing
 from scenarios.schema import Scenario
+
+_ROUTING: dict[RouterName, str] = {
+    "least_outstanding": "requests go to the replica with the fewest outstanding, at once and for nothing",
+    "round_robin": "requests go to the replicas in turn, at once and for nothing",
+    "prefix_aware": "requests go to the replica with most of their prompt cached, else to the one with the fewest "
+    "outstanding, at once and for nothing",
+}
 
 
 def plan(
@@ -42,6 +49,8 @@ def plan(
     _check(scenario, options, asked)
     trace = read_scenario_trace(scenario)
     point = planned_point(scenario, trace, options.at)
+    if options.caches_by_replica:
+        planned_prefixes(scenario, trace, 0)
     told = progress or say_nothing
     told(0, len(asked) + 1)
     rows = _all_rows(scenario, asked, options, workers=workers, progress=told)
@@ -57,7 +66,7 @@ def plan(
         rows=tuple(ranked),
         costs=tuple(cost_of(row, options, scaled if index == 0 else None) for index, row in enumerate(ranked)),
         best=best,
-        assumptions=_assumptions(scenario, ranked),
+        assumptions=_assumptions(scenario, ranked, options),
         version=package_version(),
     )
 
@@ -131,7 +140,7 @@ def _rank(row: PlanRow, options: PlanOptions) -> tuple[float, ...]:
     return (row.gpus * per_gpu_hour, float(row.gpus), -row.count.user_tokens_per_s)
 
 
-def _assumptions(scenario: Scenario, ranked: Sequence[PlanRow]) -> tuple[Assumption, ...]:
+def _assumptions(scenario: Scenario, ranked: Sequence[PlanRow], options: PlanOptions) -> tuple[Assumption, ...]:
     """What the rows rest on: that of the best one, and the machines of the others."""
     shown: dict[str, Assumption] = {}
     for row in ranked:
@@ -140,5 +149,4 @@ def _assumptions(scenario: Scenario, ranked: Sequence[PlanRow]) -> tuple[Assumpt
             cases = service.cases if any(each.mode != "off" for each in ranked) else ()
             for each in assumptions_of(service, cases=cases[len(cases) // 2 : len(cases) // 2 + 1]):
                 shown.setdefault(each.text, each)
-    router = "requests go to the replica with the fewest outstanding, at once and for nothing"
-    return (*shown.values(), Assumption("assumed", router))
+    return (*shown.values(), Assumption("assumed", _ROUTING[options.router]))

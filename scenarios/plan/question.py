@@ -14,6 +14,9 @@ Mode = Literal["off", "static", "schedule", "dynamic"]
 MODES: tuple[Mode, ...] = ("off", "static", "schedule", "dynamic")
 """Plain decoding; the scenario's own K; the best K by batch size; the K with the most tokens per second, every step."""
 
+RouterName = Literal["least_outstanding", "round_robin", "prefix_aware"]
+ROUTERS: tuple[RouterName, ...] = ("least_outstanding", "round_robin", "prefix_aware")
+
 AS_STORED = ("bf16", "as stored")
 """Precisions that leave the checkpoint as it is."""
 
@@ -39,7 +42,8 @@ class PlanOptions:
 
     `max_gpus` bounds what one row may use. `max_seeds`: most paired repetitions behind a decision; it stops earlier
     where the interval allows, and the best row gets up to four times as many. With `start_delay_s` (from the decision
-    to the first request a new replica takes) an autoscaler is planned too.
+    to the first request a new replica takes) an autoscaler is planned too. With `own_caches`, and always with the
+    prefix-aware router, each replica has a prefix cache of its own and hits what it was sent before.
     """
 
     gpus: tuple[str, ...] = ()
@@ -52,14 +56,23 @@ class PlanOptions:
     prices: tuple[tuple[str, Price], ...] = ()
     start_delay_s: float | None = None
     cool_down_s: float = 300.0
+    router: RouterName = "least_outstanding"
+    own_caches: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a comparison of nothing."""
         if not self.modes or any(mode not in MODES for mode in self.modes):
             raise InvalidInput(f"modes must be among {', '.join(MODES)}, got {', '.join(self.modes) or 'none'}")
+        if self.router not in ROUTERS:
+            raise InvalidInput(f"the router must be one of {', '.join(ROUTERS)}, got {self.router!r}")
         for name, least in (("max_gpus", 1), ("max_seeds", 1)):
             if getattr(self, name) < least:
                 raise InvalidInput(f"{name} must be at least {least}, got {getattr(self, name)}")
+
+    @property
+    def caches_by_replica(self) -> bool:
+        """Whether every replica has a prefix cache of its own."""
+        return self.own_caches or self.router == "prefix_aware"
 
     def price(self, gpu: str) -> Price:
         """What the user pays for a GPU."""

@@ -12,31 +12,54 @@ from scenarios.plan.answer import CountTried, Floor, PlanRow, Status
 from scenarios.plan.bound import least_busy_s, perfect_replicas
 from scenarios.plan.counting import Trials
 from scenarios.plan.floor import floors, most_at_once, out_of_reach, served_alone
-from scenarios.plan.load import planned_point, planned_requests
+from scenarios.plan.load import planned_point, planned_prefixes, planned_requests
 from scenarios.plan.modes import ModeEngine, check_modes, engine_of
-from scenarios.plan.question import Choice, Mode, PlanOptions
+from scenarios.plan.question import Choice, Mode, PlanOptions, RouterName
 from scenarios.questions.domain import check_before
 from scenarios.questions.load_run import slos_of
 from scenarios.schema import Scenario
+from simulator.cluster import ClusterShape
 from simulator.result import Slo
+from simulator.routers import LeastOutstanding, PrefixAware, RoundRobin, Router
 from simulator.workload import Workload
+
+_ROUTERS: dict[RouterName, Router] = {
+    "least_outstanding": LeastOutstanding(),
+    "round_robin": RoundRobin(),
+    "prefix_aware": PrefixAware(),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A deployment with its load by seed."""
+    """A deployment with its load by seed, and the cluster of so many replicas for it."""
 
     service: Service
     slos: tuple[Slo, ...]
     requests: Callable[[int], Workload]
+    shape: Callable[[int, int], ClusterShape]
 
     def trials(self, mode: ModeEngine, max_seeds: int) -> Trials:
         """Nothing tried yet."""
-        return Trials(mode.engine, self.slos, self.requests, self.service.scenario.run.seed, max_seeds)
+        return Trials(
+            engine=mode.engine,
+            slos=self.slos,
+            requests=self.requests,
+            first_seed=self.service.scenario.run.seed,
+            max_seeds=max_seeds,
+            shape=self.shape,
+        )
 
 
 def planned(scenario: Scenario, options: PlanOptions) -> Planned:
-    """Build the service and remember the loads that were made."""
+    """Build the service and remember the loads that were made.
+
+    Where replicas have caches of their own, the hits of the load itself are those of one cache that never evicts: the
+    most that any could have, so that floor and bound stay bounds.
+    """
+    if options.caches_by_replica and scenario.workload.kind == "trace":
+        workload = scenario.workload.model_copy(update={"prefix_hits": "unlimited_cache"})
+        scenario = scenario.model_copy(update={"workload": workload})
     service = build_service(scenario)
     point = planned_point(scenario, service.trace, options.at)
     made: dict[int, Workload] = {}
@@ -46,7 +69,11 @@ def planned(scenario: Scenario, options: PlanOptions) -> Planned:
             made[seed] = planned_requests(scenario, point, trace=service.trace, seed=seed)
         return made[seed]
 
-    return Planned(service, slos_of(service), requests)
+    def shape(replicas: int, seed: int) -> ClusterShape:
+        prefixes = planned_prefixes(scenario, service.trace, seed) if options.caches_by_replica else None
+        return ClusterShape(replicas, router=_ROUTERS[options.router], prefixes=prefixes)
+
+    return Planned(service, slos_of(service), requests, shape)
 
 
 def rows_of(scenario: Scenario, choice: Choice, options: PlanOptions) -> tuple[PlanRow, ...]:

@@ -9,6 +9,7 @@ from scenarios.plan.answer import CountTried, Plan
 from scenarios.plan.attainment import ENOUGH_RUNS
 from scenarios.plan.modes import engine_of
 from scenarios.plan.rows import planned
+from simulator.cluster import ClusterShape
 from simulator.workload import Workload
 
 OTHER_SEEDS_FROM = 1000
@@ -35,9 +36,13 @@ def verified(plan: Plan) -> tuple[CountTried, CountTried | None]:
     def others(seed: int) -> Workload:
         return here.requests(OTHER_SEEDS_FROM + seed)
 
+    def other_shape(count: int, seed: int) -> ClusterShape:
+        return here.shape(count, OTHER_SEEDS_FROM + seed)
+
     fresh = replace(
         trials,
         requests=others,
+        shape=other_shape,
         first_seed=trials.first_seed + OTHER_SEEDS_FROM,
         first_runs={},
     )

@@ -146,6 +146,32 @@ def test_seeds_of_a_trace_begin_elsewhere_and_keep_its_requests():
     assert other.arrival_s[0] == 0.0
 
 
+def _conversations(path):
+    """Ten users with six turns each; a prompt is the last one and a block of 512 tokens more."""
+    lines = [
+        {
+            "timestamp": 150 * (10 * turn + user), "input_length": 512 * (turn + 1) + 40, "output_length": 60,
+            "hash_ids": [100 * user + block for block in range(turn + 1)],
+        }
+        for turn in range(6)
+        for user in range(10)
+    ]  # fmt: skip
+    path.write_text("\n".join(json.dumps(line) for line in lines) + "\n", encoding="utf-8")
+    return {"kind": "trace", "path": str(path)}
+
+
+def test_a_prefix_aware_router_computes_less_of_the_same_conversations(tmp_path):
+    talks = _scenario(workload=_conversations(tmp_path / "talks.jsonl"))
+    sums = {}
+    for router in ("round_robin", "prefix_aware"):
+        here = planned(talks, replace(OFF, router=router, own_caches=True))
+        trials = here.trials(engine_of(here.service, "off", here.requests(0)), 1)
+        sums[router] = [trials.run(3, seed).totals.step_tokens for seed in (0, 1)]
+    assert sums["prefix_aware"][0] == 60 * (512 + 40 + 59)
+    assert all(aware < dealt for aware, dealt in zip(sums["prefix_aware"], sums["round_robin"], strict=True))
+    assert plan(talks, replace(OFF, router="prefix_aware")).rows[0].status == "MEETS"
+
+
 def test_an_interval_is_by_runs_when_there_are_enough():
     slo = (Slo("ttft", 0.95, 1.0),)
     halves = np.concatenate([np.full(BLOCKS // 2, 0.9), np.full(BLOCKS // 2, 1.0)])[None]
@@ -200,6 +226,7 @@ def test_the_command_writes_its_files_and_says_infeasible_by_its_exit_code(tmp_p
         ({"slo": []}, OFF, "needs objectives"),
         ({}, replace(OFF, gpus=("H1",)), "GPU 'H1' is not in the catalogue"),
         ({}, replace(OFF, prices=(("B200-SXM", Price(1.0)),)), "not for H100-SXM"),
+        ({}, replace(OFF, router="prefix_aware"), "names the blocks of its prompts"),
         ({}, replace(OFF, at="0"), "--at must be above 0"),
         ({"acceptance": None}, replace(OFF, modes=("static",)), "acceptance is missing"),
     ],
