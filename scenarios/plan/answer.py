@@ -41,8 +41,8 @@ class Reached:
 class CountTried:
     """A number of replicas that was simulated; times are (p50, p95, p99) over requests, the rest means of seeds.
 
-    `decided`: the interval allowed the decision. Else the estimates decided after the last seed; of the best row, such
-    a count does not meet.
+    `decided`: the interval allowed the decision. Else the estimates decided after the last seed; of the first
+    rows, such a count does not meet.
     """
 
     replicas: int

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import multiprocessing
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Any, TypeVar
 
 from roofline.catalog import gpu
 from roofline.errors import InvalidInput
@@ -23,6 +24,11 @@ from scenarios.questions.assumptions import Assumption, assumptions_of
 from scenarios.questions.decide import package_version
 from scenarios.questions.pool import Progress, say_nothing
 from scenarios.schema import Scenario
+
+Found = TypeVar("Found")
+
+SETTLED_ROWS = 8
+"""Rows of the first ranking, by one seed, whose counts are settled on more."""
 
 _ROUTING: dict[RouterName, str] = {
     "least_outstanding": "requests go to the replica with the fewest outstanding, at once and for nothing",
@@ -53,8 +59,9 @@ def plan(
         planned_prefixes(scenario, trace, 0)
     told = progress or say_nothing
     told(0, len(asked) + 1)
-    rows = _all_rows(scenario, asked, options, workers=workers, progress=told)
-    ranked = _ranked(scenario, rows, options)
+    with _Workers(workers, len(asked)) as crew:
+        by_choice = crew.run(rows_of, [(scenario, choice, options) for choice in asked], told)
+        ranked = _ranked(scenario, [row for rows in by_choice for row in rows], options, crew=crew)
     best = about_best(scenario, ranked[0], options) if ranked[0].count is not None else None
     told(len(asked) + 1, len(asked) + 1)
     scaled = best.scaled if best is not None else None
@@ -89,45 +96,52 @@ def _check(scenario: Scenario, options: PlanOptions, asked: Sequence[Choice]) ->
         raise InvalidInput(f"a price is given for {name}, which is not compared; the GPUs are {', '.join(names)}")
 
 
-def _all_rows(
-    scenario: Scenario, asked: Sequence[Choice], options: PlanOptions, *, workers: int, progress: Progress
-) -> list[PlanRow]:
-    """Rows in the order of the choices, whatever order they were found in."""
-    found: dict[int, tuple[PlanRow, ...]] = {}
-    if workers <= 1 or len(asked) == 1:
-        for index, choice in enumerate(asked):
-            found[index] = rows_of(scenario, choice, options)
-            progress(len(found), len(asked) + 1)
-        return _joined(found)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(asked)), mp_context=context, initializer=_let_parent_stop) as pool:
-        futures = {pool.submit(rows_of, scenario, choice, options): index for index, choice in enumerate(asked)}
-        try:
+class _Workers:
+    """Processes that stay for the whole plan, or none: the same results in the same order."""
+
+    def __init__(self, workers: int, tasks: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        count = min(workers, tasks)
+        self._pool = ProcessPoolExecutor(count, mp_context=context, initializer=_let_parent_stop) if count > 1 else None
+
+    def __enter__(self) -> _Workers:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=kind is None, cancel_futures=True)
+
+    def run(self, function: Callable[..., Found], given: Sequence[tuple[Any, ...]], progress: Progress) -> list[Found]:
+        """`function` of every tuple of arguments; `progress` is told after each, with one more to come."""
+        found: dict[int, Found] = {}
+        if self._pool is None:
+            for index, arguments in enumerate(given):
+                found[index] = function(*arguments)
+                progress(len(found), len(given) + 1)
+        else:
+            futures = {self._pool.submit(function, *arguments): index for index, arguments in enumerate(given)}
             for future in as_completed(futures):
                 found[futures[future]] = future.result()
-                progress(len(found), len(asked) + 1)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return _joined(found)
-
-
-def _joined(found: dict[int, tuple[PlanRow, ...]]) -> list[PlanRow]:
-    return [row for index in sorted(found) for row in found[index]]
+                progress(len(found), len(given) + 1)
+        return [found[index] for index in range(len(given))]
 
 
 def _let_parent_stop() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _ranked(scenario: Scenario, rows: list[PlanRow], options: PlanOptions) -> list[PlanRow]:
-    """Best first; the first is settled on more seeds, and has to stay first after that."""
+def _ranked(scenario: Scenario, rows: list[PlanRow], options: PlanOptions, *, crew: _Workers) -> list[PlanRow]:
+    """Best first. The first rows are settled on more seeds, and the first of all has to stay first after that."""
     ranked = sorted(rows, key=lambda row: _rank(row, options))
     settled: set[tuple[Choice, str]] = set()
-    while ranked[0].count is not None and (ranked[0].choice, ranked[0].mode) not in settled:
-        settled.add((ranked[0].choice, ranked[0].mode))
-        ranked[0] = settled_row(scenario, ranked[0], options)
+    doubtful = [row for row in ranked[:SETTLED_ROWS] if row.count is not None]
+    while doubtful:
+        settled |= {(row.choice, row.mode) for row in doubtful}
+        better = crew.run(settled_row, [(scenario, row, options) for row in doubtful], say_nothing)
+        known = {(row.choice, row.mode): row for row in better}
+        ranked = [known.get((row.choice, row.mode), row) for row in ranked]
         ranked.sort(key=lambda row: _rank(row, options))
+        doubtful = [row for row in ranked[:1] if row.count is not None and (row.choice, row.mode) not in settled]
     return ranked
 
 

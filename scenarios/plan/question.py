@@ -41,7 +41,7 @@ class PlanOptions:
     """The comparison. Empty tuples take what the scenario says.
 
     `max_gpus` bounds what one row may use. `max_seeds`: most paired repetitions behind a decision; it stops earlier
-    where the interval allows, and the best row gets up to four times as many. With `start_delay_s` (from the decision
+    where the interval allows, and the first rows get up to four times as many. With `start_delay_s` (from the decision
     to the first request a new replica takes) an autoscaler is planned too. With `own_caches`, and always with the
     prefix-aware router, each replica has a prefix cache of its own and hits what it was sent before.
     """

@@ -77,7 +77,7 @@ def planned(scenario: Scenario, options: PlanOptions) -> Planned:
 
 
 def rows_of(scenario: Scenario, choice: Choice, options: PlanOptions) -> tuple[PlanRow, ...]:
-    """A row for every mode; what cannot be built or calibrated is a row with its reason."""
+    """A row for every mode, counted on the first seed; what cannot be built or calibrated is a row with its reason."""
     chosen = choice.applied_to(scenario)
     try:
         here = planned(chosen, options)
@@ -123,7 +123,7 @@ def _row(here: Planned, choice: Choice, mode: Mode, options: PlanOptions) -> Pla
     if missed is not None:
         return replace(row, status="INFEASIBLE", reason=missed)
     at_once = max(most_at_once(load, alone), fewest_for_the_work(row))
-    return _counted(row, here.trials(engine, options.max_seeds), at_once, options)
+    return _counted(row, here.trials(engine, 1), at_once, options)
 
 
 def _counted(row: PlanRow, trials: Trials, at_once: int, options: PlanOptions) -> PlanRow:
