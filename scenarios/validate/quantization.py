@@ -109,6 +109,8 @@ def _predicted(cells: dict[str, str], wanted: set[Gain]) -> tuple[dict[Gain, flo
         raise InvalidInput("publishes no ratio of times")
     if cells["target_quant"].upper().startswith("W4A8"):
         raise InvalidInput("weights of 4 bits multiplied in 8 bits (W4A8) are no format of the catalogue")
+    if not cells["hardware"]:
+        raise InvalidInput("hardware is not given, and gains of quantisation depend on it")
     row = _row(cells)
     assumed: list[str] = ["the authors' C++ code priced as vLLM"] if _is_research_code(cells) else []
     found: dict[Gain, float] = {}
