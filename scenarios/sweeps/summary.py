@@ -22,14 +22,16 @@ RATIOS = ("tpot_speedup", "throughput_speedup")
 WORST_STATUS = ("answered", "refused", "infeasible")
 
 
-def read_cells(results: Path) -> pd.DataFrame:
-    """The tidy table of a finished sweep: one row a scenario and seed, sorted."""
-    return pq.read_table(results).to_pandas()
+def read_cells(results: Path, *, keys: bool = True) -> pd.DataFrame:
+    """The tidy table of a finished sweep: one row a scenario and seed, sorted; `keys` takes most of its memory."""
+    names = [name for name in pq.read_schema(results).names if keys or name != "key"]
+    return pq.read_table(results, columns=names).to_pandas(self_destruct=True, split_blocks=True)
 
 
 def summarised(cells: pd.DataFrame, *, axes: Sequence[str], metric: str) -> pd.DataFrame:
-    """One row a scenario, best by `metric` first; those whose arm does not keep up, and those without an answer, last.
+    """One row a scenario from sorted cells, best by `metric` first.
 
+    Those whose arm does not keep up, and those without an answer, come last.
     A metric `m` is the mean over seeds and `m_low`, `m_high` its two-sided 95 % interval: Student's t over the seeds,
     on the logarithm for speed-ups; open (NaN) with one seed. `tie` marks scenarios that the interval of the paired
     difference (same seeds, so the same requests and luck) does not tell from the best.
@@ -62,7 +64,8 @@ def _majority(values: Any) -> bool | None:
 
 def _by_seed(cells: pd.DataFrame, name: str) -> NDArray[np.float64]:
     """Values `(scenarios, seeds)`, logarithms of ratios."""
-    values = cells.pivot(index="scenario", columns="seed", values=name).to_numpy(dtype=np.float64)
+    seeds = int(cells["seed"].max()) + 1
+    values = cells[name].to_numpy(dtype=np.float64).reshape(-1, seeds)
     if name not in RATIOS:
         return values
     return np.log(values, out=np.full_like(values, np.nan), where=values > 0)

@@ -32,7 +32,7 @@ _LARGEST_CHUNK = 64
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the axes are combined, a grid or so many samples, and the column to rank by (none: what speculation gains)."""
+    """How the axes are combined, a grid or so many samples; the column to rank by, none: what speculation gains."""
 
     kind: Kind = "grid"
     samples: int | None = None
@@ -61,9 +61,9 @@ class Sweep:
     @cached_property
     def table(self) -> pd.DataFrame:
         """One row a scenario: means over seeds with Student-t intervals, best first, ties with the best marked."""
-        from scenarios.sweeps.summary import summarised
+        from scenarios.sweeps.summary import read_cells, summarised
 
-        return summarised(self.cells, axes=self.axes, metric=self.metric)
+        return summarised(read_cells(self.results, keys=False), axes=self.axes, metric=self.metric)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,3 +135,35 @@ def test_a_dask_cluster_that_loses_a_worker_gives_the_same_bytes(tmp_path):
     more = {**axes, "speculation.draft_tokens": [1]}
     with pytest.raises(InvalidInput, match="nobody answers there"):
         sweep(scenario(300), more, out=tmp_path / "b", executor=DaskCluster(address, connect_s=2.0))
+
+
+MANY = """
+import resource, sys
+from concurrent.futures import Executor, Future
+from scenarios import load_scenario, sweep
+from scenarios.sweeps.sweeping import Settings
+
+class Told(Executor):
+    '''Answers without simulating.'''
+    def submit(self, fn, /, chunk):
+        row = {"status": "answered", "reason": "", "tpot_speedup": 1.5, "on_saturated": False}
+        places = [(chunk.first + offset, seed) for offset in range(len(chunk.tables)) for seed in range(chunk.seeds)]
+        future = Future()
+        future.set_result([{**row, "scenario": scenario, "seed": seed} for scenario, seed in places])
+        return future
+
+axes = {"workload.rate_per_s": "2..40 log", "acceptance.alpha": "0.3..0.9"}
+settings = Settings("sobol", int(sys.argv[2]))
+sweep(load_scenario("llama8b_h100_chat"), axes, out=sys.argv[1], settings=settings, executor=Told())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_ten_times_as_many_scenarios_take_hardly_more_memory(tmp_path):
+    used_kibibytes = []
+    for count in (2_000, 20_000):
+        line = [sys.executable, "-c", MANY, str(tmp_path / str(count)), str(count)]
+        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+        used_kibibytes.append(int(done.stdout))
+    assert used_kibibytes[1] - used_kibibytes[0] < 100 * 1024
