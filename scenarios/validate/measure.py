@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from roofline.cost import DraftWork, RoundCost, round_cost
+from roofline.errors import InvalidInput
 from roofline.speculation import alpha_from_length
 from scenarios.build import Arm, Service, build_service
 from scenarios.files import scenario_from_dict
@@ -99,7 +100,13 @@ def service_of(key: str) -> Service:
         "workload": {"kind": "closed", "concurrency": 1, "input_tokens": 256, "output_tokens": 256},
         "run": {"max_draft_tokens": 1},
     }
-    return build_service(scenario_from_dict(table, origin="row"))
+    try:
+        return build_service(scenario_from_dict(table, origin="row"))
+    except InvalidInput as error:
+        if not str(error).startswith("hardware.draft_tensor_parallel must divide"):
+            raise
+        table["hardware"] = {**table["hardware"], "draft_tensor_parallel": 1}  # as engines then do
+        return build_service(scenario_from_dict(table, origin="row"))
 
 
 def _batch(setup: Setup, service: Service) -> int:

@@ -49,9 +49,10 @@ def machine_of(text: str) -> Machine:
     counted = _COUNT.match(text)
     if "+" in re.sub(r"\(.*?\)|ai max\+", "", text.lower()):
         raise InvalidInput(f"hardware {text!r} is of several kinds")
-    found = _look_up("gpu", text, what="hardware")
+    bare = _COUNT.sub("", text)
+    found = _look_up("gpu", bare, what="hardware")
     if not found.name:
-        named = _own_name(text, gpu_names())
+        named = _own_name(bare, gpu_names())
         if named is None:
             raise InvalidInput(f"hardware {text!r} is in no row of the catalogue (`specdec list gpus`)")
         found = Named(named)

@@ -43,10 +43,14 @@ def _group(rows: list[tuple[int, Row]]) -> dict[int, Prediction]:
 def predicted(row: Row) -> Prediction:
     """The prediction of one row; what cannot be computed says why."""
     try:
-        setups = setups_of(row)
-        return _computed(row, setups)
+        made = _computed(row, setups_of(row))
     except SpecdecError as error:
         return Prediction(row=row, status="not computed", reason=str(error))
+    except Exception as error:  # one row of somebody else's table must not cost all the others
+        return Prediction(row=row, status="not computed", reason=f"failed with {type(error).__name__}: {error}")
+    if not math.isfinite(made.speedup):
+        return Prediction(row=row, status="not computed", reason="no request of it gets as far as its metric")
+    return made
 
 
 def _computed(row: Row, setups: Setups) -> Prediction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,7 +104,7 @@ def _other_tables(spread: Callable[..., Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _pool(workers: int) -> Iterator[Callable[..., Any]]:
+def _pool(workers: int) -> Generator[Callable[..., Any]]:
     """A `map` over that many processes, in order."""
     if workers < 2:
         yield map

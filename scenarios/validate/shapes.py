@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from roofline.errors import InvalidInput
+from scenarios.drafting import TREE_METHODS
 from scenarios.validate.rows import Row, is_blank, number
 
 PAPER_TREES = {"eagle": (25, 5, 10), "eagle2": (59, 6, 10), "eagle3": (59, 8, 10), "medusa": (63, 4, 10)}
@@ -45,7 +46,14 @@ def shape_of(row: Row, *, method: str, engine: str) -> Shape:
         K is written in a way that is not understood.
     """
     text = row.k.strip().lower()
-    if is_blank(text):
+    found = _shape(text, row, method=method, engine=engine)
+    if found.tree and method not in TREE_METHODS:
+        return Shape(found.depth, found.depth, 1, f"{method} drafts taken as a chain")
+    return found
+
+
+def _shape(text: str, row: Row, *, method: str, engine: str) -> Shape:
+    if is_blank(text) or text in ("tree", "chain", "default"):
         return _unsaid(row, method=method, engine=engine)
     options = _options(text)
     if "steps" in options:
@@ -57,7 +65,7 @@ def shape_of(row: Row, *, method: str, engine: str) -> Shape:
     found = re.search(r"(?:draft[-_ ]?max|n[-_ ]?max|max|<=|≤|k\s*=|up to)\s*(\d+)", text)
     if found:
         return _chain(int(found[1]), assumed="K at its upper limit")
-    drafts = _whole(text, row)
+    drafts = _whole(re.sub(r"\s*(draft )?tokens?$", "", text), row)
     if "includes verified token" in row.notes.lower() or "root counted" in row.notes.lower():
         drafts -= 1
     return _chain(drafts)
@@ -84,7 +92,8 @@ def _sglang(options: dict[str, int], text: str) -> Shape:
 
 
 def _tree(text: str, row: Row, *, method: str, engine: str) -> Shape:
-    drafts = _whole(text.removeprefix("tree").strip(" :=").split(" ")[0], row)
+    first = re.search(r"\d+", text)
+    drafts = _whole(first[0] if first else text, row)
     said = re.search(r"depth\s*(\d+)", row.notes.lower())
     _, usual, beam = PAPER_TREES.get(_paper_kind(row, method), (drafts, 5, 10))
     depth = min(int(said[1]) if said else usual, drafts)

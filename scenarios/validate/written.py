@@ -21,7 +21,7 @@ from scenarios.validate.run import Validation
 
 SCHEMA_VERSION = 1
 _DIGITS = 6
-_COLUMNS = (
+_COLUMNS: tuple[str, ...] = (
     "id", "source_id", "status", "reason", "engine_class", "engine", "gpu", "model", "method", "load_type",
     "load_value", "measured", "predicted", "low", "high", "error", "acceptance_length", "verify", "draft", "host",
     "queue", "plain_s", "label", "assumed",
@@ -91,7 +91,7 @@ def _plain(node: Any) -> Any:
 def csv_text(predictions: tuple[Prediction, ...]) -> str:
     """One line a row of the files, computed or not."""
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
+    writer: csv.DictWriter[str] = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: _cell(value) for key, value in _line(one).items()} for one in predictions)
     return stream.getvalue()

@@ -159,3 +159,10 @@ def test_sweeps_are_judged_by_the_step_in_which_they_cross(tmp_path, measured, s
 def test_a_family_under_another_prediction_keeps_its_rows(tmp_path):
     rows = [made(row_of(tmp_path), measured=2.0, speedup=2.2)]
     assert family("x", rows, lambda one: 2.0).median_abs_error == 0.0
+
+
+def test_a_row_that_breaks_the_code_costs_no_other_row(tmp_path):
+    broken = replace(row_of(tmp_path), k=None)
+    first, second = predictions_of([broken, row_of(tmp_path)])
+    assert first.reason.startswith("failed with AttributeError")
+    assert second.status == "computed"

@@ -43,6 +43,9 @@ def row_of(tmp_path, **changes):
         ("tree 60 (steps 7, topk 10)", "eagle3", (59, 7, 10)),
         ("draft-max 8, draft-min 1", "draft_model", (8, 8, 1)),
         ("adaptive<=7", "dspark", (7, 7, 1)),
+        ("K=5", "eagle3", (5, 5, 1)),
+        ("4 tokens", "mtp", (4, 4, 1)),
+        ("steps=3,topk=4,draft_tokens=16", "mtp", (3, 3, 1)),
     ],
 )
 def test_k_is_read_in_every_spelling_with_the_root_left_out(tmp_path, k, method, shape):
