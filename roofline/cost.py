@@ -155,8 +155,7 @@ def step_cost_table(
     OutsideDomain
         The calibration lacks an operator class, weight format or group size the deployment needs.
     """
-    work = work or DraftWork(kind="none")
-    _check_draft(draft, work)
+    work = _checked_work(draft, work)
     sampler, host = deployment.calibration.sampler, deployment.host
     rows = min(size.max_tokens, size.max_sequences * (size.max_draft_tokens + 1))
     draft_costs = None if draft is None else _draft_forward_costs(draft, deployment, size=size, work=work)
@@ -190,12 +189,14 @@ def step_cost_table(
     )
 
 
-def _check_draft(draft: Model | None, work: DraftWork) -> None:
+def _checked_work(draft: Model | None, work: DraftWork | None) -> DraftWork:
+    work = work or DraftWork(kind="none")
     if (draft is None) != (work.kind in ("none", "matching")):
         raise InvalidInput(
             f"a proposer of kind {work.kind!r} {'needs a draft model' if draft is None else 'runs no draft model'}; "
             "give `draft` exactly for chain, parallel and heads drafting"
         )
+    return work
 
 
 def _between_s(target: Model, deployment: Deployment, max_tokens: int) -> FloatArray | None:
