@@ -22,7 +22,7 @@ from scenarios.figures.words import Facts, Words
 from scenarios.validate.predict import predicted
 from scenarios.validate.rows import DATA_FOLDER, Prediction, Row, rows_of
 
-MOST_OF_A_SOURCE = 6
+MOST_OF_A_SOURCE = 5
 """Rows taken from one source, spread over its list: two sources hold most of the rows."""
 BAND_FRACTION = 0.2
 SERVING = "serving engines"

@@ -75,6 +75,19 @@ def test_eight_of_128_experts_cover_6_23_64_and_98_percent_at_1_4_16_and_64_toke
     assert found == [6, 23, 64, 98]
 
 
+def test_overlapping_and_clipped_texts_and_missing_characters_are_found():
+    with course_style("en"):
+        figure = drawing.canvas()
+        figure.text(0.5, 0.5, "one text")
+        figure.text(0.51, 0.5, "another")
+        figure.text(0.98, 0.1, "far too long for this place")
+        found = problems(figure)
+        assert sorted(line.split(":")[0] for line in found) == ["clipped", "overlap"]
+        figure.text(0.1, 0.9, "\U000f0000")
+        with pytest.warns(UserWarning, match="missing from font"):
+            problems(figure)
+
+
 @pytest.mark.parametrize("palette", [drawing.COLOURS, drawing.SHADES])
 def test_colours_differ_in_grey(palette):
     grey = [np.dot(to_rgb(color), (0.2126, 0.7152, 0.0722)) for color in palette]

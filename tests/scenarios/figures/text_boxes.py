@@ -25,7 +25,8 @@ def drawn_texts(figure: Figure) -> list[tuple[str, Bbox]]:
 
 def problems(figure: Figure) -> list[str]:
     """One line for every text that leaves the canvas and every two that overlap."""
-    FigureCanvasAgg(figure).draw()
+    FigureCanvasAgg(figure)  # the canvas of PNG files measures the texts
+    figure.draw_without_rendering()
     boxes = drawn_texts(figure)
     canvas = figure.bbox
     found = [
