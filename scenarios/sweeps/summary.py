@@ -64,7 +64,7 @@ def _majority(values: Any) -> bool | None:
 
 def _by_seed(cells: pd.DataFrame, name: str) -> NDArray[np.float64]:
     """Values `(scenarios, seeds)`, logarithms of ratios."""
-    seeds = int(cells["seed"].max()) + 1
+    seeds = int(cells["seed"].to_numpy().max()) + 1
     values = cells[name].to_numpy(dtype=np.float64).reshape(-1, seeds)
     if name not in RATIOS:
         return values
