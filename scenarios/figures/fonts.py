@@ -1,11 +1,16 @@
 """A font that has Chinese characters: an installed one, or the one of the package `paperang-p2-fonts-cjk`."""
 
+# fontTools is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
+import io
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from fontTools import subset  # pyright: ignore[reportMissingTypeStubs]
 from matplotlib import font_manager
 
 FAMILIES = (
@@ -14,6 +19,8 @@ FAMILIES = (
     "Noto Sans CJK JP", "Noto Sans CJK TC", "Droid Sans Fallback", "AR PL UMing CN", "Arial Unicode MS",
 )  # fmt: skip
 """Families with simplified characters, the first that is installed is used."""
+FREE = ("Noto", "Source Han", "WenQuanYi", "Droid")
+"""Families whose licence lets a part of them travel inside a document."""
 PACKAGE = "paperang_p2_fonts_cjk"
 NO_FONT = (
     "no font with Chinese characters is installed, so the figures are drawn in English; "
@@ -38,6 +45,27 @@ def _packaged_family(package: str) -> str | None:
             font_manager.fontManager.addfont(str(file))  # pyright: ignore[reportUnknownMemberType]
             return font_manager.FontProperties(fname=str(file)).get_name()
     return None
+
+
+def subset_font(text: str) -> bytes | None:
+    """A TrueType or OpenType font of the Chinese characters of a text, for a page that is read elsewhere.
+
+    None where no Chinese family is known, or only one whose licence does not let it be passed on.
+    """
+    family = chinese_family()
+    if family is None or not family.startswith(FREE):
+        return None
+    file = font_manager.findfont(font_manager.FontProperties(family=family), fallback_to_default=False)
+    options = subset.Options(font_number=0, layout_features=[], name_IDs=[1, 2, 13], notdef_outline=True, hinting=False)
+    options.drop_tables += ["FFTM"]
+    font = subset.load_font(file, options)
+    chosen = subset.Subsetter(options)
+    chosen.populate(unicodes=sorted({ord(char) for char in text if ord(char) > 0x2E7F}))
+    chosen.subset(font)
+    stream = io.BytesIO()
+    font.save(stream)
+    font.close()
+    return stream.getvalue()
 
 
 def families_for(language: str) -> list[str]:

@@ -1,4 +1,9 @@
+import io
+import re
+from base64 import b64decode
+
 import pytest
+from fontTools.ttLib import TTFont
 
 from scenarios.build import build_service
 from scenarios.check.checking import check
@@ -52,6 +57,24 @@ def test_the_page_of_figures_needs_nothing_but_itself(figures_page):
     [first, second] = downloads(html)
     assert first.startswith("basis,draft_cost_ratio")
     assert "covered_fraction" in second
+
+
+def test_a_chinese_page_brings_its_characters_along(figures_page):
+    html = figures_page.read_text(encoding="utf-8")
+    found = re.search(r"url\(data:font/sfnt;base64,([^)]*)\)", html)
+    assert found is not None
+    font = TTFont(io.BytesIO(b64decode(found[1])))
+    written = {ord(char) for char in Page(html).text if "\u4e00" <= char <= "\u9fff"}
+    assert len(written) > 100
+    assert written <= set(font.getBestCmap())
+
+
+def test_a_page_is_the_same_text_every_time(tmp_path):
+    texts = []
+    for folder in (tmp_path / "one", tmp_path / "other"):
+        [name] = write_page(request_for("speedup_vs_alpha"), folder)
+        texts.append((folder / name).read_text(encoding="utf-8"))
+    assert texts[0] == texts[1]
 
 
 def test_the_report_needs_nothing_but_itself_and_runs_nothing(report):
