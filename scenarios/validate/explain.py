@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scenarios.validate.errors import computed
+from scenarios.validate.errors import computed, is_full
 from scenarios.validate.rows import Prediction
 
 TERMS = ("draft", "verify", "host", "queue", "acceptance")
@@ -53,6 +53,8 @@ def _queue_weight(prediction: Prediction) -> float:
 
 
 def worst(predictions: Sequence[Prediction], count: int = 15) -> tuple[Explanation, ...]:
-    """The rows with the largest errors, each with its explanation."""
-    rows = sorted(computed(predictions), key=lambda one: -abs(math.log1p(one.error)))
+    """The full rows with the largest errors (any rows where none is full), each with its explanation."""
+    rows = computed(predictions)
+    full = [one for one in rows if is_full(one)]
+    rows = sorted(full or rows, key=lambda one: -abs(math.log1p(one.error)))
     return tuple(explained(one) for one in rows[:count])

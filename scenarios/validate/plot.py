@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from numpy.typing import NDArray
 
 from scenarios.validate.errors import CLASSES, computed, is_full
@@ -21,6 +22,7 @@ from scenarios.validate.rows import Prediction
 
 STYLE = Path(__file__).parent.parent / "course.mplstyle"
 FloatArray = NDArray[np.float64]
+TICKS = (0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,15 @@ def draw_scatter(axes: Axes, points: Sequence[Points]) -> None:
         axes.scatter(one.measured, one.predicted, s=12, alpha=0.6, label=f"{one.name} ({len(one.measured)} rows)")
     axes.set(xscale="log", yscale="log", xlim=limits, ylim=limits)
     axes.set(xlabel="measured speed-up S", ylabel="predicted speed-up S")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(FixedLocator(TICKS))
+        axis.set_major_formatter(FuncFormatter(_plain_number))
+        axis.set_minor_locator(NullLocator())
     axes.legend(loc="upper left")
+
+
+def _plain_number(value: float, _position: int) -> str:
+    return f"{value:g}"
 
 
 def draw_residuals(axes: Axes, points: Sequence[Points]) -> None:
