@@ -109,7 +109,7 @@ def fit_prompts(table: Launches, peaks: Peaks, weights: str) -> OperatorFit:
 
     start = np.log([1e-5, 0.5, 2.0])
     bounds = (np.log([1e-6, 0.01, 1.0001]), np.log([1e-4, 1.0, 16.0]))
-    return fit(solve(table.where(~table.held_out), fit, start, bounds))
+    return fit(solve(table.where(~table.held_out), fit, start=start, bounds=bounds))
 
 
 def fit_decoding(table: Launches, peaks: Peaks, *, weights: str, flops_per_s: float) -> OperatorFit:
@@ -132,7 +132,7 @@ def fit_decoding(table: Launches, peaks: Peaks, *, weights: str, flops_per_s: fl
 
     start = np.log([8e-6, 0.8, 2.0, 1e-8])
     bounds = (np.log([1e-6, 0.05, 1.0001, 1e-11]), np.log([1e-4, 1.0, 16.0, 1e-5]))
-    return fit(solve(table.where(~table.held_out), fit, start, bounds))
+    return fit(solve(table.where(~table.held_out), fit, start=start, bounds=bounds))
 
 
 def residuals(table: Launches, fit: OperatorFit) -> list[Residual]:
@@ -151,7 +151,11 @@ def residuals(table: Launches, fit: OperatorFit) -> list[Residual]:
 
 
 def solve(
-    table: Launches, fit: Callable[[FloatArray], OperatorFit], start: FloatArray, bounds: tuple[FloatArray, FloatArray]
+    table: Launches,
+    fit: Callable[[FloatArray], OperatorFit],
+    *,
+    start: FloatArray,
+    bounds: tuple[FloatArray, FloatArray],
 ) -> FloatArray:
     """Constants (logarithms) that fit the table best: small relative errors count squared, large ones linearly."""
 

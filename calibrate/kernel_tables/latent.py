@@ -85,20 +85,20 @@ def fit_latent(table: Launches, peaks: Peaks, *, operator: OperatorClass, weight
     """Launch, bandwidth, arithmetic, exponent, and in decoding time per sequence, all from the same rows."""
 
     def fit(constants: FloatArray) -> OperatorFit:
-        overhead_s, bandwidth, rate, p_norm, sequence_s = np.exp(constants)
+        overhead_s, bytes_share, flops_share, p_norm, sequence_s = np.exp(constants)
         return OperatorFit(
             operator=operator,
             weights=weights,
             overhead_s=significant(float(overhead_s)),
-            bytes_per_s=significant(float(bandwidth) * peaks.bytes_per_s),
-            flops_per_s=significant(float(rate) * peaks.flops_per_s),
+            bytes_per_s=significant(float(bytes_share) * peaks.bytes_per_s),
+            flops_per_s=significant(float(flops_share) * peaks.flops_per_s),
             p_norm=max(1.0, significant(float(p_norm))),
             per_sequence_s=significant(float(sequence_s)) if operator == "mla_decode" else 0.0,
         )
 
     start = np.log([1e-5, 0.8, 0.5, 2.0, 1e-8])
     bounds = (np.log([1e-7, 0.05, 0.005, 1.0001, 1e-11]), np.log([1e-3, 1.0, 1.0, 16.0, 1e-5]))
-    return fit(solve(table.where(~table.held_out), fit, start, bounds))
+    return fit(solve(table.where(~table.held_out), fit, start=start, bounds=bounds))
 
 
 def latent_residuals(table: Launches, fit: OperatorFit) -> list[Residual]:

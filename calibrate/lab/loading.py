@@ -52,6 +52,13 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specdec-sim"
 
 
+def use_threads(count: int) -> None:
+    """Bind torch to so many cores."""
+    import torch
+
+    torch.set_num_threads(count)
+
+
 def load_gemma(*, dtype: EngineDType, told: Callable[[str], None]) -> Loaded:
     """The offline default; the first call dequantises it into the cache folder.
 

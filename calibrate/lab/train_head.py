@@ -65,10 +65,18 @@ def target_states(target: LanguageModel, tokens: torch.Tensor, *, batch_windows:
     return TrainingText(tokens, torch.cat(parts).clone())
 
 
-def train_from_ids(target: LanguageModel, windows: Sequence[Sequence[int]], plan: TrainingPlan, *, told: Told) -> Head:
-    """Run the target over the windows (equal lengths) and distil a head from what it says."""
+def train_from_ids(
+    target: LanguageModel, windows: Sequence[Sequence[int]], plan: TrainingPlan, *, counted: Sequence[int], told: Told
+) -> Head:
+    """Run the target over the windows (equal lengths) and distil a head from what it says.
+
+    Parameters
+    ----------
+    counted
+        More text: the head can propose the ids that are most frequent here.
+    """
     text = target_states(target, torch.tensor(list(windows)), batch_windows=8, told=told)
-    return train_head(target, text, plan, told=told)
+    return train_head(target, text, plan, ids=frequent_ids(torch.tensor(counted), plan.draft_vocab), told=told)
 
 
 def frequent_ids(tokens: torch.Tensor, count: int) -> torch.Tensor:
@@ -78,10 +86,9 @@ def frequent_ids(tokens: torch.Tensor, count: int) -> torch.Tensor:
     return ids[order[:count]].sort().values
 
 
-def train_head(target: LanguageModel, text: TrainingText, plan: TrainingPlan, *, told: Told) -> Head:
+def train_head(target: LanguageModel, text: TrainingText, plan: TrainingPlan, *, ids: torch.Tensor, told: Told) -> Head:
     """Minimise the cross entropy of the head's law under the target's, over `unrolled` passes."""
     torch.manual_seed(plan.seed)
-    ids = frequent_ids(text.tokens, plan.draft_vocab)
     size = HeadSize.beside(target, draft_vocab=len(ids))
     head = Head(size, embedding=target.embedding.float(), ids=ids)
     teacher = target.lm_rows(ids)

@@ -20,13 +20,9 @@ _NGRAM_ONLY = ("lookup_min", "lookup_max")
 _SUFFIX_ONLY = ("max_depth", "max_spec_factor", "min_token_prob", "cached_requests", "cached_tokens")
 
 
-@click.group()
+@click.group(commands={"lab": lab_command, "train-head": train_head_command})
 def command() -> None:
-    """Measure acceptance: replay token logs, compare vocabularies, read banks of rounds."""
-
-
-command.add_command(lab_command, "lab")
-command.add_command(train_head_command, "train-head")
+    """Measure acceptance: on real text, on token logs, on banks of rounds; compare vocabularies."""
 
 
 @command.command("replay")

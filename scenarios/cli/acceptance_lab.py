@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,17 +111,16 @@ def _proposer(given: str) -> tuple[ProposerKind, str | None]:
 
 def _use(model: str, threads: int) -> None:
     """State the licence before anything is read, then bind torch to its cores."""
-    try:
-        import torch
-    except ImportError as error:
+    missing = [name for name in ("torch", "tokenizers", "safetensors") if find_spec(name) is None]
+    if missing:
         raise InvalidInput(
-            "the lab needs torch and the other packages of the extra [lab]; pip install 'specdec-sim[lab]'"
-        ) from error
-    from calibrate.lab.loading import GEMMA, GEMMA_NOTICE
+            f"the lab needs {', '.join(missing)} of the extra [lab], not installed here; pip install 'specdec-sim[lab]'"
+        )
+    from calibrate.lab.loading import GEMMA, GEMMA_NOTICE, use_threads
 
     if model == GEMMA:
         click.echo(GEMMA_NOTICE, err=True)
-    torch.set_num_threads(threads)
+    use_threads(threads)
 
 
 def _told() -> Told:

@@ -21,6 +21,8 @@ from scenarios.lab.texts import TextSlice, chosen_slices, passages
 Told = Callable[[str, int, int], None]
 BYTES_PER_TOKEN = 8
 """Read per wanted token; text of the languages a tokenizer knows needs 2 to 5."""
+COUNTED = 6
+"""Text whose ids are counted for the head's vocabulary, in passages per window trained on."""
 BYTE_PIECES_WORTH_A_WORD = 0.2
 
 
@@ -65,7 +67,7 @@ def run_lab(plan: LabPlan, out: Path, *, told: Told) -> LabRun:
     slices = chosen_slices(plan.tasks)
     _claim(out, plan)
     loaded = load(plan.model, told)
-    asked = proposer_asked(plan, loaded, out, told)
+    asked = proposer_asked(plan, loaded, out=out, told=told)
     cells: list[CellResult] = []
     remarks: list[str] = []
     total = len(slices) * len(plan.temperatures)
@@ -123,17 +125,21 @@ def trained_head(loaded: Loaded, slices: tuple[TextSlice, ...], plan: TrainingPl
     first = [] if loaded.first_id is None else [loaded.first_id]
     wanted = plan.window_tokens - len(first)
     windows: list[list[int]] = []
+    counted: list[int] = []
     for text in slices:
         count = -(-plan.window_count // len(slices))
-        texts = passages(text.for_training(), count=count, length_bytes=BYTES_PER_TOKEN * wanted, seed=plan.seed)
-        encoded = [loaded.encode(passage)[:wanted] for passage in texts]
-        windows.extend(first + ids for ids in encoded if len(ids) == wanted)
+        texts = passages(
+            text.for_training(), count=COUNTED * count, length_bytes=BYTES_PER_TOKEN * wanted, seed=plan.seed
+        )
+        encoded = [loaded.encode(passage) for passage in texts]
+        counted.extend(token for ids in encoded for token in ids)
+        windows.extend(first + ids[:wanted] for ids in encoded[::COUNTED] if len(ids) >= wanted)
     if not windows:
         raise InvalidInput(f"no training text has {plan.window_tokens} tokens in a row; give longer files")
-    return train_from_ids(loaded.model, windows, plan, told=told)
+    return train_from_ids(loaded.model, windows, plan, counted=counted, told=told)
 
 
-def proposer_asked(plan: LabPlan, loaded: Loaded, out: Path, told: Told) -> ProposerAsked:
+def proposer_asked(plan: LabPlan, loaded: Loaded, *, out: Path, told: Told) -> ProposerAsked:
     """The proposer of a plan, a head trained into `out` where none is named and none lies there."""
     if plan.proposer == "head":
         path = out / "head.safetensors" if plan.head is None else Path(plan.head) / "head.safetensors"

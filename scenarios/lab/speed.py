@@ -19,7 +19,7 @@ def time_cells(run: LabRun, out: Path, *, told: Told) -> list[tuple[CellResult, 
     """Measured and predicted speed-up of those cells."""
     plan = run.plan
     loaded = load(plan.model, told)
-    asked = proposer_asked(plan, loaded, out, told)
+    asked = proposer_asked(plan, loaded, out=out, told=told)
     first = {text.task: text for text in reversed(chosen_slices(plan.tasks))}
     timed: list[tuple[CellResult, SpeedCell]] = []
     names = {text.name for text in first.values()}

@@ -15,6 +15,7 @@ import numpy as np
 
 from roofline.errors import InvalidInput
 from scenarios.files import TRACE_FOLDER
+from simulator.rng import Streams
 
 TASKS = ("code", "json", "prose", "chat", "agent")
 SMALL_TEXTS = TRACE_FOLDER / "lab"
@@ -101,7 +102,7 @@ def passages(stretches: tuple[Stretch, ...], *, count: int, length_bytes: int, s
     """
     sizes = np.array([max(0, stretch.end - stretch.first) for stretch in stretches], dtype=np.int64)
     ends = sizes.cumsum()
-    shift = np.random.default_rng(seed).random()
+    shift = Streams(seed).get("passages").random()
     texts: list[str] = []
     for number in range(count):
         place = (number + shift) / count * int(ends[-1])
@@ -136,7 +137,12 @@ def _own_slices() -> list[TextSlice]:
     models = Path(__file__).parents[2] / "roofline" / "catalog" / "models"
 
     def files(folder: Path, *patterns: str) -> tuple[Path, ...]:
-        found = {path for pattern in patterns for path in folder.glob(pattern) if path.stat().st_size >= MIN_BYTES}
+        found = {
+            path
+            for pattern in patterns
+            for path in folder.glob(pattern)
+            if path.is_file() and path.stat().st_size >= MIN_BYTES
+        }
         return tuple(sorted(found)[:MAX_FILES])
 
     return [
