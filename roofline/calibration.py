@@ -174,8 +174,8 @@ class HostFit(Frozen):
     `sharded_pass_s`: added per forward pass, of target or draft, over several GPUs: its inputs are sent to them.
     `round_per_sequence_s`: added per sequence of a round. `tree_round_s`, `tree_round_per_sequence_s`: these instead
     where drafts form a tree (0: the same as for chains). `parallel_draft_s`: added per pass of a parallel drafter.
-    `checkpoint_s_per_byte`: a target with recurrent state beside a separate draft model writes that state to host memory
-    before a round and reads it back after it (0: the state is kept on the device).
+    `checkpoint_s_per_byte`: a target with recurrent state beside a separate draft model writes that state to host
+    memory before a round and reads it back after it (0: the state is kept on the device).
     """
 
     step_s: NonNegativeFloat = 0.0

@@ -269,10 +269,10 @@ def test_only_the_rng_module_makes_generators():
         if file.path == "simulator/rng.py" or file.package == "calibrate":
             return
         for node in ast.walk(file.tree):
-            called = node.func if isinstance(node, ast.Call) else None
-            made = ast.unparse(called).split(".") if isinstance(called, ast.Attribute) else []
-            if made[-2:-1] == ["random"] and made[-1] in makers:
-                yield f"{file.path}:{node.lineno} {'.'.join(made)}"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                made = ast.unparse(node.func).split(".")
+                if made[-2:-1] == ["random"] and made[-1] in makers:
+                    yield f"{file.path}:{node.lineno} {'.'.join(made)}"
             if isinstance(node, ast.ImportFrom) and node.module == "numpy.random":
                 yield f"{file.path}:{node.lineno} imports from numpy.random"
 
