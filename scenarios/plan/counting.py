@@ -11,12 +11,12 @@ import numpy as np
 from scenarios.plan.answer import CountTried
 from scenarios.plan.attainment import ENOUGH_RUNS, met_by_request, reached, shares_by_block
 from scenarios.plan.load import some_of
+from scenarios.questions.load_run import percentiles_s
 from simulator.cluster import ClusterShape, Engine, serve_cluster
 from simulator.replica import simulate
-from simulator.result import Metric, Result, Slo
+from simulator.result import Result, Slo
 from simulator.workload import Workload
 
-QUANTILES = (0.5, 0.95, 0.99)
 GUESSED = 2
 """Replicas that stand for all in the guess."""
 
@@ -86,8 +86,8 @@ class Trials:
             meets=met or (not self.strict and not missed and all(each.holds for each in found)),
             decided=met or missed,
             saturated=2 * sum(result.saturation.saturated for result in results) > len(results),
-            ttft_s=_percentiles(results, "ttft"),
-            tpot_s=_percentiles(results, "tpot"),
+            ttft_s=percentiles_s(results, "ttft"),
+            tpot_s=percentiles_s(results, "tpot"),
             throughput_tokens_per_s=float(np.mean([result.throughput_tokens_per_s for result in results])),
             mean_batch=float(np.mean([result.mean_batch for result in results])),
             outstanding=float(np.mean([result.totals.system_request_s / result.span_s for result in results])),
@@ -153,12 +153,3 @@ class Trials:
         while replicas > lowest and self.judge(replicas - 1).meets:
             replicas -= 1
         return self.judge(replicas)
-
-
-def _percentiles(results: Sequence[Result], metric: Metric) -> tuple[float, float, float]:
-    values = np.concatenate([result.metric_s(metric) for result in results])
-    values = values[~np.isnan(values)]
-    if not len(values):
-        return (math.nan, math.nan, math.nan)
-    p50, p95, p99 = (float(value) for value in np.quantile(values, QUANTILES))
-    return (p50, p95, p99)

@@ -198,8 +198,8 @@ def _summary(results: Sequence[Result], slos: tuple[Slo, ...]) -> ArmAtLoad:
         return float(np.mean(values))
 
     return ArmAtLoad(
-        ttft_s=_percentiles(results, "ttft"),
-        tpot_s=_percentiles(results, "tpot"),
+        ttft_s=percentiles_s(results, "ttft"),
+        tpot_s=percentiles_s(results, "tpot"),
         throughput_tokens_per_s=mean([result.throughput_tokens_per_s for result in results]),
         throughput_requests_per_s=mean([result.throughput_requests_per_s for result in results]),
         goodput_requests_per_s=mean([good.requests_per_s for good in inside]),
@@ -214,7 +214,8 @@ def _summary(results: Sequence[Result], slos: tuple[Slo, ...]) -> ArmAtLoad:
     )
 
 
-def _percentiles(results: Sequence[Result], metric: Metric) -> tuple[float, float, float]:
+def percentiles_s(results: Sequence[Result], metric: Metric) -> tuple[float, float, float]:
+    """A time at `QUANTILES` over the requests of all results; NaN where no request has it."""
     values = np.concatenate([result.metric_s(metric) for result in results])
     values = values[~np.isnan(values)]
     if not len(values):
