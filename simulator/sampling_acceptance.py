@@ -36,14 +36,15 @@ def sampled_acceptance(
     if temperature == 0.0:
         agree = np.equal(proposed, np.argmax(target_logits, axis=1))
         return float(np.count_nonzero(agree)) / len(agree)
-    target: FloatArray = _shares(target_logits / temperature)
+    target: FloatArray = probabilities(target_logits / temperature)
     if draft_sampling == "greedy":
         chosen: FloatArray = np.take_along_axis(target, proposed[:, None], axis=1)
         return float(chosen.mean())
-    overlap: FloatArray = np.minimum(target, _shares(draft_logits / temperature))
+    overlap: FloatArray = np.minimum(target, probabilities(draft_logits / temperature))
     return float(overlap.sum()) / len(overlap)
 
 
-def _shares(logits: FloatArray) -> FloatArray:
+def probabilities(logits: FloatArray) -> FloatArray:
+    """The distribution over the vocabulary of each row of `(positions, vocabulary)`."""
     weights: FloatArray = np.exp(logits - logits.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)

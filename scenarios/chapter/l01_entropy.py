@@ -13,7 +13,7 @@ from scenarios.chapter.services import DENSE, round_at, service
 from scenarios.questions.break_even import speculating_arm
 from scenarios.task_presets import task_spread
 from simulator.rng import Streams
-from simulator.sampling_acceptance import sampled_acceptance
+from simulator.sampling_acceptance import probabilities, sampled_acceptance
 
 FloatArray = NDArray[np.float64]
 _ALPHA_SAID = {"code": (0.7, 0.9), "json": (0.8, 0.95), "math": (0.5, 0.7), "chat": (0.3, 0.6), "creative": (0.2, 0.4)}
@@ -92,7 +92,7 @@ def _overlap(seed: int) -> tuple[Claim, Claim]:
     alphas, entropies, gaps = list[float](), list[float](), list[float]()
     for sharpness in _SHARPNESS:
         target, draft = sharpness * base, sharpness * base + error
-        p, q = _shares(target), _shares(draft)
+        p, q = probabilities(target), probabilities(draft)
         alphas.append(sampled_acceptance(target, draft, temperature=1.0, draft_sampling="probabilistic"))
         gaps.append(abs(alphas[-1] - (1.0 - float(np.abs(p - q).sum(axis=1).mean()) / 2)))
         entropies.append(float(-(p * np.log(np.maximum(p, 1e-300))).sum(axis=1).mean()))
@@ -115,8 +115,3 @@ def _overlap(seed: int) -> tuple[Claim, Claim]:
             beside=beside,
         ),
     )
-
-
-def _shares(logits: FloatArray) -> FloatArray:
-    weights: FloatArray = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)

@@ -12,7 +12,7 @@ from scenarios.chapter.published import published
 from scenarios.chapter.services import DENSE, LARGE, round_at, service
 from scenarios.questions.break_even import speculating_arm
 from simulator.rng import Streams
-from simulator.sampling_acceptance import sampled_acceptance
+from simulator.sampling_acceptance import probabilities, sampled_acceptance
 
 FloatArray = NDArray[np.float64]
 _POSITIONS, _VOCABULARY, _WIDTH, _GROUP = 300, 2000, 256, 64
@@ -57,7 +57,7 @@ def _moved(seed: int) -> tuple[Claim, ...]:
         bits: 1.0 - sampled_acceptance(logits, draft, temperature=1.0, draft_sampling="probabilistic") / before
         for bits, logits in rounded.items()
     }
-    p = _shares(exact)
+    p = probabilities(exact)
     four, eight = published("acceptance_iq2"), published("acceptance_q5")
     return (
         _falls_a_little(eight, losses, four),
@@ -101,7 +101,7 @@ def _in_the_tail(p: FloatArray, rounded: dict[int, FloatArray], exact: FloatArra
         found=(
             Quantity(
                 f"share of moved probability outside the {_TOP} likeliest tokens, INT4",
-                _tail_fraction(exact, np.abs(p - _shares(rounded[4]))),
+                _tail_fraction(exact, np.abs(p - probabilities(rounded[4]))),
                 "assumed",
             ),
         ),
@@ -120,11 +120,6 @@ def _tail_fraction(logits: FloatArray, amounts: FloatArray) -> float:
     """Share of the amounts that lies outside the likeliest tokens."""
     order = np.argsort(-logits, axis=1)
     return float(np.take_along_axis(amounts, order[:, _TOP:], axis=1).sum() / amounts.sum())
-
-
-def _shares(logits: FloatArray) -> FloatArray:
-    weights: FloatArray = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def _draft_bytes() -> Claim:
