@@ -47,6 +47,13 @@ def finite(text: str, *, field: str, example: str) -> float:
     return value
 
 
+def whole(text: str, *, field: str, example: str, least: int = 1) -> int:
+    """A whole number of at least `least`, which is 0 or more."""
+    if not text.isdecimal() or int(text) < least:
+        raise InvalidInput(f"{field} must be a whole number of at least {least}, got {text!r}; write it like {example}")
+    return int(text)
+
+
 def acceptance_length_at(text: str) -> tuple[float, int]:
     """`2.4@3`: acceptance length 2.4 (bonus token included) observed at K = 3."""
     head, at, tail = text.strip().partition("@")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from roofline.errors import InvalidInput
+from scenarios import notation
 
 
 @click.command()
@@ -29,7 +30,10 @@ def command(first: str, second: str | None, **options: Any) -> None:
     names = (first, second or first)
     tables = [read_scenario_table(name) for name in names]
     if options["seeds"] is not None:
-        tables[0]["run"] = {**tables[0].get("run", {}), "seeds": _count(options["seeds"])}
+        tables[0]["run"] = {
+            **tables[0].get("run", {}),
+            "seeds": notation.whole(options["seeds"], field="--seeds", example="5"),
+        }
     a, b = (scenario_from_dict(table, origin=f"scenario {name}") for table, name in zip(tables, names, strict=True))
     if options["changes"]:
         b = scenario_from_dict(_changed(base_table(b), options["changes"]), origin="B")
@@ -60,9 +64,3 @@ def _arms(text: str | None) -> Any:
     if len(arms) != 2 or any(arm not in ("on", "off") for arm in arms):
         raise InvalidInput(f"--arms must be two of on and off, got {text!r}; write it like off,on")
     return arms
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise InvalidInput(f"--seeds must be a whole number of at least 1, got {text!r}; write it like 5")
-    return int(text)

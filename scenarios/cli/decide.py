@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.errors import DoesNotFit
-from scenarios.cli.options import scenario_options, scenario_table
+from scenarios.cli.options import asked_workers, scenario_options, scenario_table
 
 if TYPE_CHECKING:
     from scenarios.build import Service
@@ -38,7 +38,7 @@ def command(scenario: str | None, **options: Any) -> int:
     if options["report"]:
         check_can_write(Path(options["report"]).absolute().parent, option="--report")
     table, origin = scenario_table(scenario, options)
-    workers = _workers(options["workers"])
+    workers = asked_workers(options["workers"])
     with load_progress(quiet=options["as_json"]) as progress:
         from scenarios.build import build_service
         from scenarios.questions.decide import decide_service
@@ -72,17 +72,6 @@ def _write_report(service: Service, decision: Decision, table: dict[str, Any], f
     covered = decision.scenario.engine.profile in ENGINES
     checked = check(read_setup(table, CheckOptions())) if covered else None
     write_text_at_once(file, decision_page(service, decision, checked=checked))
-
-
-def _workers(text: str | None) -> int:
-    from roofline.errors import InvalidInput
-    from scenarios.questions.pool import available_workers
-
-    if text is None:
-        return available_workers()
-    if not text.isdecimal() or int(text) < 1:
-        raise InvalidInput(f"--workers must be a whole number of at least 1, got {text!r}; leave it out for all cores")
-    return int(text)
 
 
 def _print(service: Service, decision: Decision, *, as_json: bool, explain: bool) -> None:

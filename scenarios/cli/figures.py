@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from scenarios import notation
+
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME …]")
@@ -39,7 +41,7 @@ def command(names: tuple[str, ...], **options: Any) -> int:
         language=_language(options["lang"]),
         assumptions=assumptions,
         settings=options["settings"],
-        seed=_seed(options["seed"]),
+        seed=notation.whole(options["seed"], field="--seed", example="7", least=0),
     )
     formats = checked_formats(options["formats"])
     folder = Path(options["out"])
@@ -71,11 +73,3 @@ def _language(asked: str) -> str:
     if drawn != asked:
         click.echo(f"note: {NO_FONT}", err=True)
     return drawn
-
-
-def _seed(text: str) -> int:
-    from roofline.errors import InvalidInput
-
-    if not text.isdecimal():
-        raise InvalidInput(f"--seed must be a whole number of at least 0, got {text!r}; write it like 7")
-    return int(text)

@@ -92,6 +92,15 @@ def scenario_table(file: str | None, options: dict[str, Any]) -> tuple[dict[str,
     return table, f"scenario {file}" if file else "command line"
 
 
+def asked_workers(text: str | None) -> int:
+    """`--workers`, or a process for every core this one may use."""
+    from scenarios.questions.pool import available_workers
+
+    if text is None:
+        return available_workers()
+    return notation.whole(text, field="--workers", example="4, or leave it out for all cores")
+
+
 def _kind(table: dict[str, Any]) -> object:
     return cast("dict[str, Any]", table.get("workload") or {}).get("kind")
 

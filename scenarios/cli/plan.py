@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scenarios import notation
-from scenarios.cli.options import scenario_options, scenario_table
+from scenarios.cli.options import asked_workers, scenario_options, scenario_table
 
 if TYPE_CHECKING:
     from scenarios.plan import PlanOptions
@@ -42,7 +42,6 @@ def command(scenario: str | None, **options: Any) -> int:
     """Say how many GPUs SCENARIO needs at a load, and compare deployments."""
     from scenarios.cli.progress import load_progress
     from scenarios.files import check_can_write, scenario_from_dict
-    from scenarios.questions.pool import available_workers
 
     if options["out"]:
         check_can_write(Path(options["out"]))
@@ -50,7 +49,7 @@ def command(scenario: str | None, **options: Any) -> int:
     if compared.gpus and not options["gpu"]:
         options["gpu"] = compared.gpus[0]
     table, origin = scenario_table(scenario, options)
-    workers = _whole(options["workers"], "--workers") if options["workers"] else available_workers()
+    workers = asked_workers(options["workers"])
     with load_progress(quiet=options["as_json"]) as progress:
         from scenarios.plan import plan
 
@@ -90,10 +89,12 @@ def plan_options(options: dict[str, Any]) -> PlanOptions:
         if options[option]:
             chosen[field] = _names(options[option], f"--{option}")
     if options["tps"]:
-        chosen["tensor_parallel"] = tuple(_whole(part, "--tps") for part in _names(options["tps"], "--tps"))
+        chosen["tensor_parallel"] = tuple(
+            notation.whole(part, field="--tps", example="1,2,4") for part in _names(options["tps"], "--tps")
+        )
     for option in ("max_gpus", "max_seeds"):
         if options[option]:
-            chosen[option] = _whole(options[option], f"--{option.replace('_', '-')}")
+            chosen[option] = notation.whole(options[option], field=f"--{option.replace('_', '-')}", example="4")
     for option, field in (("start_delay", "start_delay_s"), ("cool_down", "cool_down_s")):
         if options[option] is not None:
             flag = f"--{option.replace('_', '-')}"
@@ -106,16 +107,8 @@ def _names(text: str, flag: str) -> tuple[str, ...]:
 
     parts = [part.strip() for part in text.split(",")]
     if not all(parts) or len(set(parts)) != len(parts):
-        raise InvalidInput(f"{flag} must list different names between commas, got {text!r}")
+        raise InvalidInput(f"{flag} must list different names between commas, got {text!r}; name each once")
     return tuple(parts)
-
-
-def _whole(text: str, flag: str) -> int:
-    from roofline.errors import InvalidInput
-
-    if not text.isdecimal() or int(text) < 1:
-        raise InvalidInput(f"{flag} must be a whole number of at least 1, got {text!r}")
-    return int(text)
 
 
 def _prices(options: dict[str, Any]) -> tuple[tuple[str, Any], ...]:

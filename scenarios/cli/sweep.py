@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.errors import InvalidInput
-from scenarios.cli.options import scenario_options, scenario_table
+from scenarios import notation
+from scenarios.cli.options import asked_workers, scenario_options, scenario_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,25 +81,20 @@ def _settings(random_samples: str | None, sobol_samples: str | None, best: str |
     if random_samples and sobol_samples:
         raise InvalidInput("--random and --sobol are two ways to sample; keep one")
     if random_samples:
-        return Settings("random", _count("--random", random_samples), best)
-    return Settings("sobol", _count("--sobol", sobol_samples), best) if sobol_samples else Settings(rank_by=best)
-
-
-def _count(option: str, text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise InvalidInput(f"{option} must be a whole number of at least 1, got {text!r}; write it like 200")
-    return int(text)
+        return Settings("random", notation.whole(random_samples, field="--random", example="200"), best)
+    if sobol_samples:
+        return Settings("sobol", notation.whole(sobol_samples, field="--sobol", example="256"), best)
+    return Settings(rank_by=best)
 
 
 def _workers(workers: str | None, scheduler: str | None) -> Workers:
-    from scenarios.questions.pool import available_workers
     from scenarios.sweeps.workers import DaskCluster, InProcess, Processes
 
     if scheduler is not None:
         if workers is not None:
             raise InvalidInput("--workers counts processes of this machine, --scheduler asks a cluster; keep one")
         return DaskCluster(scheduler)
-    count = available_workers() if workers is None else _count("--workers", workers)
+    count = asked_workers(workers)
     return InProcess() if count == 1 else Processes(count)
 
 
