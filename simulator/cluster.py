@@ -205,7 +205,9 @@ class _Replicas:
         chosen = self._own.choose(asked, seen)
         shown = [each.replica for each in seen]
         if chosen not in shown:
-            raise InvalidInput(f"a router must choose one of the replicas it is shown, {shown}, got {chosen}")
+            raise InvalidInput(
+                f"a router must choose one of the replicas it is shown, {shown}, got {chosen}; return `replica` of one"
+            )
         while self._call(HAND_IN, until_s=now_s, given=chosen) == FULL:
             self.cluster = with_more_places(self.cluster)
 
@@ -324,11 +326,12 @@ def _check(workload: Workload, shape: ClusterShape, engine: Engine) -> None:
         )
     if shape.prefixes is not None and len(shape.prefixes.start) != len(workload) + 1:
         raise InvalidInput(
-            f"prefixes must be of the {len(workload)} requests of the workload, got {len(shape.prefixes.start) - 1}"
+            f"prefixes must be of the {len(workload)} requests of the workload, got "
+            f"{len(shape.prefixes.start) - 1}; read both from one trace"
         )
     scaler = shape.autoscaler
     if scaler is not None and not scaler.min_replicas <= shape.replicas <= scaler.max_replicas:
         raise InvalidInput(
             f"replicas at the start must be in {scaler.min_replicas}..{scaler.max_replicas} of the autoscaler, got "
-            f"{shape.replicas}"
+            f"{shape.replicas}; start with a number it allows"
         )

@@ -62,12 +62,14 @@ class PlanOptions:
     def __post_init__(self) -> None:
         """Refuse a comparison of nothing."""
         if not self.modes or any(mode not in MODES for mode in self.modes):
-            raise InvalidInput(f"modes must be among {', '.join(MODES)}, got {', '.join(self.modes) or 'none'}")
+            raise InvalidInput(
+                f"modes must be among {', '.join(MODES)}, got {', '.join(self.modes) or 'none'}; name some of them"
+            )
         if self.router not in ROUTERS:
-            raise InvalidInput(f"the router must be one of {', '.join(ROUTERS)}, got {self.router!r}")
+            raise InvalidInput(f"the router must be one of {', '.join(ROUTERS)}, got {self.router!r}; choose one")
         for name, least in (("max_gpus", 1), ("max_seeds", 1)):
             if getattr(self, name) < least:
-                raise InvalidInput(f"{name} must be at least {least}, got {getattr(self, name)}")
+                raise InvalidInput(f"{name} must be at least {least}, got {getattr(self, name)}; raise it")
 
     @property
     def caches_by_replica(self) -> bool:

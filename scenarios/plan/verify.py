@@ -27,7 +27,9 @@ def verified(plan: Plan) -> tuple[CountTried, CountTried | None]:
         The plan chose nothing.
     """
     if plan.best is None or plan.best.row.count is None:
-        raise InvalidInput("the plan chose no deployment, so there is nothing to verify")
+        raise InvalidInput(
+            "the plan chose no deployment, so there is nothing to verify; allow more GPUs or other types"
+        )
     row, replicas = plan.best.row, plan.best.row.count.replicas
     here = planned(row.choice.applied_to(plan.scenario), plan.options)
     engine = engine_of(here.service, row.mode, here.requests(0))

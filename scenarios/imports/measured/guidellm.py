@@ -173,7 +173,9 @@ def _csv_run(cells: Cells, source: str, place: int) -> MeasuredRun:
         except ValueError:
             value = math.nan
         if not (math.isfinite(value) and value >= 0):
-            raise InvalidInput(f"{where}: {group} {column} {part} must be a number of at least 0, got {text[:40]!r}")
+            raise InvalidInput(
+                f"{where}: {group} {column} {part} must be a number of at least 0, got {text[:40]!r}; correct it"
+            )
         return value
 
     times: dict[str, dict[str, float]] = {}
