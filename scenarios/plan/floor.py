@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from roofline.units import ms_from_seconds
 from scenarios.plan.answer import Floor
 from scenarios.plan.attainment import met_by_request, objective_text
+from scenarios.plan.load import picked
 from simulator.cluster import Engine
 from simulator.replica import simulate
 from simulator.result import Result, Slo
@@ -26,14 +26,7 @@ STANDARD_ERRORS = 3.0
 def served_alone(engine: Engine, requests: Workload, seed: int) -> Result:
     """A sample of the requests, each on an idle replica."""
     place = np.unique(np.linspace(0, len(requests) - 1, min(SAMPLE, len(requests))).astype(np.int64))
-    spaced = replace(
-        requests,
-        arrival_s=np.arange(len(place)) * APART_S,
-        prompt_tokens=requests.prompt_tokens[place],
-        output_tokens=requests.output_tokens[place],
-        prefix_hit_tokens=requests.prefix_hit_tokens[place],
-        class_id=requests.class_id[place],
-    )
+    spaced = picked(requests, place, arrival_s=np.arange(len(place)) * APART_S)
     return simulate(spaced, costs=engine.costs, limits=engine.limits, speculation=engine.speculation, seed=seed)
 
 

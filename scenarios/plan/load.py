@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.errors import InvalidInput
 from scenarios import notation
@@ -48,16 +49,9 @@ def planned_requests(scenario: Scenario, point: LoadPoint, *, trace: Trace | Non
         return workload_at(scenario, point, trace=trace, seed=seed)
     recorded = workload_at(scenario, point, trace=trace, seed=0)
     begin = _beginning(scenario, len(recorded), seed)
-    gaps_s = np.diff(recorded.arrival_s, prepend=recorded.arrival_s[0] - 1.0 / point.value)
-    gaps_s = np.roll(gaps_s, -begin)
-    return replace(
-        recorded,
-        arrival_s=np.cumsum(gaps_s) - gaps_s[0],
-        prompt_tokens=np.roll(recorded.prompt_tokens, -begin),
-        output_tokens=np.roll(recorded.output_tokens, -begin),
-        prefix_hit_tokens=np.roll(recorded.prefix_hit_tokens, -begin),
-        class_id=np.roll(recorded.class_id, -begin),
-    )
+    place = np.roll(np.arange(len(recorded)), -begin)
+    gaps_s = np.diff(recorded.arrival_s, prepend=recorded.arrival_s[0] - 1.0 / point.value)[place]
+    return picked(recorded, place, arrival_s=np.cumsum(gaps_s) - gaps_s[0])
 
 
 def _beginning(scenario: Scenario, requests: int, seed: int) -> int:
@@ -86,11 +80,17 @@ def planned_prefixes(scenario: Scenario, trace: Trace | None, seed: int) -> Pref
 
 def some_of(requests: Workload, every: int, first: int) -> Workload:
     """Every so-manieth request from `first` on: what one of `every` replicas gets in turn."""
+    place = np.arange(first, len(requests), every)
+    return picked(requests, place, arrival_s=requests.arrival_s[place])
+
+
+def picked(requests: Workload, place: NDArray[np.int64], *, arrival_s: NDArray[np.float64]) -> Workload:
+    """The requests at these places `(n,)`, arriving at these times `(n,)`."""
     return replace(
         requests,
-        arrival_s=requests.arrival_s[first::every].copy(),
-        prompt_tokens=requests.prompt_tokens[first::every].copy(),
-        output_tokens=requests.output_tokens[first::every].copy(),
-        prefix_hit_tokens=requests.prefix_hit_tokens[first::every].copy(),
-        class_id=requests.class_id[first::every].copy(),
+        arrival_s=arrival_s,
+        prompt_tokens=requests.prompt_tokens[place],
+        output_tokens=requests.output_tokens[place],
+        prefix_hit_tokens=requests.prefix_hit_tokens[place],
+        class_id=requests.class_id[place],
     )

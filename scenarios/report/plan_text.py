@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scenarios.plan.answer import Best, Cost, CountTried, Plan, PlanRow, Reached
 from scenarios.report import words
 
@@ -31,12 +33,11 @@ def headline(plan: Plan) -> str:
         return f"{plan.rows[0].status}: no deployment meets the objectives at {load}"
     row = plan.best.row
     assert row.count is not None
-    margin = min(row.count.reached, key=lambda each: each.fraction - each.wanted_fraction)
     return (
         f"{_counted(row.count.replicas, 'replica')} of {row.choice.gpus_per_replica} x {row.choice.gpu} "
         f"({_counted(row.gpus or 0, 'GPU')}, {row.choice.precision}, speculation {_MODE[row.mode]}{_drafts(row)}) "
         f"for {load}: "
-        f"{_reached_text(margin)}"
+        f"{_reached_text(_scarcest(row.count.reached))}"
     )
 
 
@@ -71,8 +72,8 @@ def _decision_lines(best: Best) -> list[str]:
         f"{_counted(row.count.seeds, 'seed')}, {'decided by the interval' if row.count.decided else 'by the estimate'}."
     )
     if fewer is not None:
-        worst = min(fewer.reached, key=lambda each: each.fraction - each.wanted_fraction)
-        text += f" One replica fewer {'misses' if fewer.decided else 'may or may not do'}: {_reached_text(worst)}."
+        word = "misses" if fewer.decided else "may or may not do"
+        text += f" One replica fewer {word}: {_reached_text(_scarcest(fewer.reached))}."
     elif row.replicas is not None and row.replicas > 1:
         text += " One replica fewer cannot do the work, whoever schedules it."
     text += f" A perfect system needs {row.bound_replicas:.2g} replicas for the work alone."
@@ -110,11 +111,10 @@ def _mean_lines(plan: Plan, best: Best) -> list[str]:
         return []
     options = plan.options
     met = "meets the objectives" if scaled.meets else "misses an objective at any target"
-    worst = min(scaled.reached, key=lambda each: each.fraction - each.wanted_fraction)
     text = (
         f"With an autoscaler ({options.start_delay_s:g} s to start, {options.cool_down_s:g} s to cool down): "
         f"{scaled.mean_replicas:.1f} replicas on average, {scaled.peak_replicas} at most, at a target of "
-        f"{scaled.target_outstanding:.3g} requests in each; {met}: {_reached_text(worst)}."
+        f"{scaled.target_outstanding:.3g} requests in each; {met}: {_reached_text(_scarcest(scaled.reached))}."
     )
     return words.paragraph("Mean", text)
 
@@ -146,8 +146,8 @@ def table_lines(plan: Plan) -> list[str]:
         for index, row in ranked
     ]
     note = (
-        f"  ({plan.requests:,} requests; attained: the scarcest objective; perfect: replicas that the work alone "
-        "takes; *: no other is better in both tok/s/GPU and tok/s/user)"
+        f"  ({plan.requests:,} requests; attained: the objective with the least to spare; perfect: replicas that the "
+        "work alone takes; *: no other is better in both tok/s/GPU and tok/s/user)"
     )
     return [
         *words.grid([each.lstrip() for each in header], [[str(cell) for cell in row] for row in rows], left=5),
@@ -169,8 +169,8 @@ def _cells(row: PlanRow) -> list[str]:
         f"{sure}{count.replicas}",
         str(row.gpus),
         f"{row.bound_replicas:.1f}",
-        _scarcest(count),
-        _scarcest(row.one_fewer) if row.one_fewer is not None else "-",
+        f"{100 * _scarcest(count.reached).fraction:.1f} %",
+        f"{100 * _scarcest(row.one_fewer.reached).fraction:.1f} %" if row.one_fewer is not None else "-",
         words.time_text(count.ttft_s[1]),
         words.time_text(count.tpot_s[1]),
         words.number(row.gpu_tokens_per_s(count)),
@@ -180,9 +180,9 @@ def _cells(row: PlanRow) -> list[str]:
     ]
 
 
-def _scarcest(count: CountTried) -> str:
-    worst = min(count.reached, key=lambda each: each.fraction - each.wanted_fraction)
-    return f"{100 * worst.fraction:.1f} %"
+def _scarcest(reached: Sequence[Reached]) -> Reached:
+    """The objective with the least to spare."""
+    return min(reached, key=lambda each: each.fraction - each.wanted_fraction)
 
 
 def _cost_cells(cost: Cost) -> list[str]:
