@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed, wait
 from typing import Literal
@@ -28,7 +27,7 @@ from scenarios.chapter.l15_procedure import procedure
 from scenarios.chapter.l16_goodput import goodput
 from scenarios.chapter.services import DENSE, closed, serve, service
 from scenarios.loads import LoadPoint, workload_at
-from scenarios.questions.pool import Progress, say_nothing
+from scenarios.questions.pool import Progress, leave_interrupts, say_nothing
 
 ROWS: dict[str, Callable[[int], Row]] = {
     "L1": entropy,
@@ -93,7 +92,7 @@ def _in_a_pool(names: tuple[str, ...], *, seed: int, workers: int, told: Progres
     """Both halves of the step loop are compiled first, side by side, so that no two workers compile the same."""
     found: dict[str, Row] = {}
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(names)), mp_context=context, initializer=_leave_interrupts) as pool:
+    with ProcessPoolExecutor(min(workers, len(names)), mp_context=context, initializer=leave_interrupts) as pool:
         try:
             wait([pool.submit(_compile, arm) for arm in ("off", "on")])
             order = sorted(names, key=lambda name: _LONGEST_FIRST.index(name) if name in _LONGEST_FIRST else len(ROWS))
@@ -105,11 +104,6 @@ def _in_a_pool(names: tuple[str, ...], *, seed: int, workers: int, told: Progres
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return tuple(found[name] for name in names)
-
-
-def _leave_interrupts() -> None:
-    # Ctrl-C is the parent's business: it cancels what waits, and nobody prints a traceback.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _compile(arm: Literal["on", "off"]) -> None:

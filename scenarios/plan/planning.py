@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any, TypeVar
@@ -22,7 +21,7 @@ from scenarios.plan.question import Choice, PlanOptions, RouterName, choices
 from scenarios.plan.rows import rows_of
 from scenarios.questions.assumptions import Assumption, assumptions_of
 from scenarios.questions.decide import package_version
-from scenarios.questions.pool import Progress, say_nothing
+from scenarios.questions.pool import Progress, leave_interrupts, say_nothing
 from scenarios.schema import Scenario
 
 Found = TypeVar("Found")
@@ -102,7 +101,7 @@ class _Workers:
     def __init__(self, workers: int, tasks: int) -> None:
         context = multiprocessing.get_context("spawn")
         count = min(workers, tasks)
-        self._pool = ProcessPoolExecutor(count, mp_context=context, initializer=_let_parent_stop) if count > 1 else None
+        self._pool = ProcessPoolExecutor(count, mp_context=context, initializer=leave_interrupts) if count > 1 else None
 
     def __enter__(self) -> _Workers:
         return self
@@ -124,10 +123,6 @@ class _Workers:
                 found[futures[future]] = future.result()
                 progress(len(found), len(given) + 1)
         return [found[index] for index in range(len(given))]
-
-
-def _let_parent_stop() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _ranked(scenario: Scenario, rows: list[PlanRow], options: PlanOptions, *, crew: _Workers) -> list[PlanRow]:

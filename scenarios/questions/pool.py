@@ -58,9 +58,13 @@ def run_loads(
     return tuple(found[point.index] for point in points)
 
 
-def _keep(service: Service, advice: Advice | None) -> None:
-    # Ctrl-C is the parent's business: it cancels what waits, and nobody prints a traceback.
+def leave_interrupts() -> None:
+    """In a worker: Ctrl-C is the parent's business, which cancels what waits; no worker prints a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _keep(service: Service, advice: Advice | None) -> None:
+    leave_interrupts()
     _KEPT[:] = [(service, advice)]
 
 

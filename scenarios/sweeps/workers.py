@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import threading
 from collections.abc import Generator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from roofline.errors import InvalidInput
+from scenarios.questions.pool import leave_interrupts
 
 CONNECT_S = 10.0
 
@@ -65,8 +65,8 @@ class Processes:
 
 
 def _begin_worker() -> None:
-    # Ctrl-C is the parent's business; a parent that was killed takes its workers along.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A parent that was killed takes its workers along."""
+    leave_interrupts()
     threading.Thread(target=_end_with_parent, daemon=True, name="end_with_parent").start()
 
 
