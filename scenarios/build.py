@@ -25,7 +25,9 @@ from scenarios.loads import kinds, read_scenario_trace
 from scenarios.parallel import parallelism_of
 from scenarios.proposing import largest_draft, layered_mtp_head, medusa_head, policy_of, proposer_of, tree_nodes
 from scenarios.schema import CATALOGUE, HEAD_METHODS, MATCHING_METHODS, Scenario
+from simulator.acceptance import Acceptance
 from simulator.limits import EngineLimits
+from simulator.plan import Speculation
 from simulator.policy import DraftPolicy, FixedDraft
 from simulator.proposers import NoProposer, Proposer
 
@@ -40,6 +42,10 @@ class Arm:
     policy: DraftPolicy
     memory: MemoryAccount
     switch_s: float = 0.0
+
+    def speculation(self, models: tuple[Acceptance, ...]) -> Speculation:
+        """What the simulator is told of drafting and accepting; one model a class of requests, or one for all."""
+        return Speculation(proposer=self.proposer, policy=self.policy, acceptance=models, switch_s=self.switch_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,11 @@ class Service:
     on: Arm | None
     cases: tuple[AcceptanceCase, ...]
     trace: Trace | None
+
+    @property
+    def middle_case(self) -> AcceptanceCase:
+        """The acceptance given, or the median of a preset; callers have checked that there is one."""
+        return self.cases[len(self.cases) // 2]
 
 
 def build_service(scenario: Scenario) -> Service:

@@ -64,7 +64,7 @@ def serve(made: Service, workload: Workload, *, arm: Literal["on", "off"]) -> Re
     """One arm of a service under a workload of its own, with the scenario's seed and middle acceptance."""
     chosen, models = made.off, cast("tuple[Acceptance, ...]", ())
     if arm == "on":
-        chosen, models = speculating_arm(made), made.cases[len(made.cases) // 2].models
+        chosen, models = speculating_arm(made), made.middle_case.models
     return simulate_arm(chosen, workload, models=models, seed=made.scenario.run.seed)
 
 

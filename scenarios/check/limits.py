@@ -138,7 +138,7 @@ def gather(service: Service) -> Evidence:
     workloads = [workload_at(scenario, point, trace=service.trace, seed=seed) for seed in range(scenario.run.seeds)]
     request_speedup = memory_cost = None
     if service.cases:
-        models, first = service.cases[len(service.cases) // 2].models, scenario.run.seed
+        models, first = service.middle_case.models, scenario.run.seed
         arm = speculating_arm(service)
         roomy = replace(arm, limits=arm.limits.model_copy(update={"kv_blocks": service.off.limits.kv_blocks}))
         off = [simulate_arm(service.off, load, seed=first + seed) for seed, load in enumerate(workloads)]
@@ -197,7 +197,7 @@ def _accepted(evidence: Evidence) -> Finding:
     if outcome.middle is None:
         return _unknown(topic, evidence)
     k = service.draft_tokens
-    length = service.cases[len(service.cases) // 2].length(k)
+    length = service.middle_case.length(k)
     needed = outcome.break_even
     shown = f"AL {length:.2f} at K = {k} (alpha {alpha_of(length, k):.2f})"
     fix = "fewer drafts, a better draft for this work, or none"

@@ -12,7 +12,6 @@ from scenarios.questions.advice import advise, following
 from scenarios.questions.load_run import decode_context_tokens
 from simulator.cluster import Engine
 from simulator.controllers.throughput_optimal import ThroughputOptimal
-from simulator.replica import Speculation
 from simulator.workload import Workload
 
 
@@ -51,7 +50,7 @@ def engine_of(service: Service, mode: Mode, requests: Workload) -> ModeEngine:
     """The arm in that mode, under the middle acceptance."""
     if mode == "off" or service.on is None:
         return ModeEngine("off", _engine(service.off, None), 0, 1.0)
-    case = service.cases[len(service.cases) // 2]
+    case = service.middle_case
     arm, drafts = service.on, service.draft_tokens
     if mode in ("schedule", "dynamic"):
         advice = advise(
@@ -67,6 +66,4 @@ def engine_of(service: Service, mode: Mode, requests: Workload) -> ModeEngine:
 
 
 def _engine(arm: Arm, case: AcceptanceCase | None) -> Engine:
-    models = case.models if case is not None else ()
-    speculation = Speculation(proposer=arm.proposer, policy=arm.policy, acceptance=models, switch_s=arm.switch_s)
-    return Engine(arm.costs, arm.limits, speculation)
+    return Engine(arm.costs, arm.limits, arm.speculation(case.models if case is not None else ()))

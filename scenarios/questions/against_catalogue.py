@@ -27,7 +27,7 @@ def moved_from_catalogue(service: Service, batches: Sequence[float], context_tok
         fitted = _table(service, deployment.calibration, fitting[-1])
     except OutsideDomain as error:
         return (Assumption("calibrated", f"not compared with catalogue efficiencies: {error}"),)
-    length = service.cases[len(service.cases) // 2].length(service.draft_tokens) if service.cases else None
+    length = service.middle_case.length(service.draft_tokens) if service.cases else None
     parts: list[str] = []
     flipped = False
     for batch in fitting:

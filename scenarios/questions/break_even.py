@@ -16,7 +16,7 @@ from simulator.acceptance import Acceptance, LengthAcceptance, PerPositionAccept
 from simulator.compare import paired_speedup
 from simulator.plan import expected_length
 from simulator.proposers.base import TreeProposer
-from simulator.replica import Speculation, simulate
+from simulator.replica import simulate
 from simulator.result import Result
 from simulator.sessions import simulate_sessions
 from simulator.varied_acceptance import VariedAcceptance
@@ -42,7 +42,7 @@ class BreakEven:
 def speculating_arm(service: Service) -> Arm:
     """The arm with the draft loaded; callers have checked that there is one."""
     if service.on is None:
-        raise AssertionError("decide checks that the scenario speculates")
+        raise AssertionError("callers check that the scenario speculates")
     return service.on
 
 
@@ -54,9 +54,8 @@ def simulate_arm(arm: Arm, workload: Workload, *, models: tuple[Acceptance, ...]
     InvalidInput
         The engine refuses every request.
     """
-    speculation = Speculation(proposer=arm.proposer, policy=arm.policy, acceptance=models, switch_s=arm.switch_s)
     play = simulate if workload.sessions is None else simulate_sessions
-    result = play(workload, costs=arm.costs, limits=arm.limits, speculation=speculation, seed=seed)
+    result = play(workload, costs=arm.costs, limits=arm.limits, speculation=arm.speculation(models), seed=seed)
     check_served(result, arm.limits)
     return result
 
@@ -117,7 +116,7 @@ def acceptance_of_length(service: Service, length: float) -> Acceptance:
 
 def _moved(service: Service, tree: TreeProposer, level: float) -> VariedAcceptance:
     """The middle case with all its acceptances times `level` up to 1; beyond, first choices go to certainty at 2."""
-    model = service.cases[len(service.cases) // 2].models[0]
+    model = service.middle_case.models[0]
     varied = model if isinstance(model, VariedAcceptance) else VariedAcceptance(model)
     if level <= 1.0:
         return replace(varied, ceiling=level * varied.ceiling)

@@ -28,7 +28,7 @@ from scenarios.questions.simulate import asked_load
 from scenarios.schema import Scenario
 from simulator.acceptance import Acceptance
 from simulator.compare import LEVEL
-from simulator.replica import Speculation, simulate
+from simulator.replica import simulate
 from simulator.result import Result
 from simulator.workload import Workload
 
@@ -145,7 +145,7 @@ def _run(service: Service, arm: ArmName, point: LoadPoint, seed: int) -> Result:
     chosen = service.on if arm == "on" and service.on is not None else service.off
     requests = workload_at(service.scenario, point, trace=service.trace, seed=seed)
     check_before(service, requests, draft_tokens=service.draft_tokens if arm == "on" else None)
-    models = service.cases[len(service.cases) // 2].models if arm == "on" else ()
+    models = service.middle_case.models if arm == "on" else ()
     return traced_run(chosen, requests, models=models, seed=service.scenario.run.seed + seed)
 
 
@@ -162,9 +162,8 @@ def traced_run(arm: Arm, requests: Workload, *, models: tuple[Acceptance, ...], 
             "the time of requests is split by the steps of a run, and those of sessions are not kept; "
             "use a workload of kind poisson, gamma, closed or trace"
         )
-    speculation = Speculation(proposer=arm.proposer, policy=arm.policy, acceptance=models, switch_s=arm.switch_s)
     result = simulate(
-        requests, costs=arm.costs, limits=arm.limits, speculation=speculation, seed=seed, trace_steps=True
+        requests, costs=arm.costs, limits=arm.limits, speculation=arm.speculation(models), seed=seed, trace_steps=True
     )
     check_served(result, arm.limits)
     return result

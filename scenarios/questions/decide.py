@@ -116,7 +116,7 @@ def decide_service(service: Service, *, workers: int = 1, progress: Progress | N
     if service.cases:
         advice = advise(
             on,
-            service.cases[len(service.cases) // 2],
+            service.middle_case,
             context_tokens=context_tokens,
             max_draft_tokens=scenario.run.max_draft_tokens,
         )

@@ -130,7 +130,7 @@ def run_load(service: Service, point: LoadPoint, advice: Advice | None = None) -
     cases = tuple(_case(service, on, case, workloads, plain) for case in service.cases)
     advised = None
     if advice is not None and service.cases:
-        middle = replace(service.cases[len(service.cases) // 2], name="best K")
+        middle = replace(service.middle_case, name="best K")
         advised = _case(service, following(on, advice), middle, workloads[:1], plain[:1])
     both_full = off.saturated and all(case.on.saturated for case in cases)
     metric = "throughput" if both_full and cases else "tpot"

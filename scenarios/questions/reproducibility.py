@@ -15,7 +15,7 @@ from scenarios.loads import LoadPoint, workload_at
 from scenarios.questions.simulate import asked_arm, asked_load
 from scenarios.schema import Scenario
 from simulator.acceptance import Acceptance
-from simulator.replica import Speculation, simulate
+from simulator.replica import simulate
 from simulator.result import Result
 from simulator.workload import Workload
 
@@ -90,12 +90,11 @@ def _at_other_times(requests: Workload) -> Workload:
 
 
 def _traced(service: Service, arm: Arm, requests: Workload, models: tuple[Acceptance, ...]) -> Result:
-    speculation = Speculation(proposer=arm.proposer, policy=arm.policy, acceptance=models, switch_s=arm.switch_s)
     return simulate(
         requests,
         costs=arm.costs,
         limits=arm.limits,
-        speculation=speculation,
+        speculation=arm.speculation(models),
         seed=service.scenario.run.seed,
         trace_steps=True,
     )

@@ -29,7 +29,7 @@ class Shape:
 def shapes_of(service: Service, *, context_tokens: int) -> tuple[Shape, ...]:
     """Chain, fixed and dynamic tree in closed form at a steady batch; none where second choices are not known."""
     speculation = service.scenario.speculation
-    case = service.cases[len(service.cases) // 2] if service.cases else None
+    case = service.middle_case if service.cases else None
     given = service.scenario.acceptance
     if case is None or given is None or not given.sibling_fractions or speculation.method not in SHAPED_METHODS:
         return ()
@@ -55,7 +55,7 @@ def _shape(
     shaped = build_service(service.scenario.model_copy(update={"speculation": speculation}))
     assert shaped.on is not None
     most = shaped.draft_tokens
-    case = shaped.cases[len(shaped.cases) // 2]
+    case = shaped.middle_case
     advice = advise(shaped.on, case, context_tokens=context_tokens, max_draft_tokens=most)
     proposer = shaped.on.proposer
     return Shape(name, advice, depth=getattr(proposer, "depth", most), width=getattr(proposer, "width", 1))

@@ -71,8 +71,7 @@ def asked_arm(service: Service, arm: Literal["on", "off"]) -> tuple[Arm, tuple[A
             "--per-position or "
             "--task, or ask `specdec decide` for the break-even"
         )
-    middle = len(service.cases) // 2
-    return service.on, service.cases[middle : middle + 1]
+    return service.on, (service.middle_case,)
 
 
 def asked_load(service: Service, at: str | None) -> LoadPoint:

@@ -156,7 +156,7 @@ def _cell(service: Service, point: LoadPoint, slos: tuple[Slo, ...], seed: int) 
     }
     batch, reason = off.mean_batch, ""
     if drafts is not None:
-        middle = service.cases[len(service.cases) // 2]
+        middle = service.middle_case
         arm = speculating_arm(service)
         on = simulate_arm(arm, requests, models=middle.models, seed=first_seed + seed)
         batch = max(batch, on.mean_batch)

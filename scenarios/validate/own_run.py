@@ -129,7 +129,7 @@ def own_run(scenario: Scenario) -> OwnRun:
 
 def _simulated(service: Service, arm: Arm, point: LoadPoint) -> _Runs:
     speculates = arm.proposer is not service.off.proposer
-    models = service.cases[len(service.cases) // 2].models if speculates else ()
+    models = service.middle_case.models if speculates else ()
     first_seed = service.scenario.run.seed
     seeds = range(service.scenario.run.seeds if speculates or service.trace is None else 1)
     results: list[Result] = []
