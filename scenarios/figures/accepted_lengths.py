@@ -16,9 +16,10 @@ from scenarios.build import Arm
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import COLOURS, colour, finish, legend_beside, measured
 from scenarios.figures.measured import per_position_series
-from scenarios.figures.services import course_service, speculating
+from scenarios.figures.services import course_service
 from scenarios.figures.table import Rows, Table
 from scenarios.figures.words import Facts, Words
+from scenarios.questions.break_even import speculating_arm
 from simulator import FixedDraft, IidAcceptance, Speculation, make_workload, simulate
 
 DRAFTS = 7
@@ -31,7 +32,7 @@ REQUESTS, OUTPUT_TOKENS = 24, 1000
 
 def compute(assumptions: Assumptions, seed: int) -> Table:
     """Rounds by accepted drafts, p_i and c_i by position, chunk gap and TPOT by K; one request at a time."""
-    arm = speculating(course_service(assumptions))
+    arm = speculating_arm(course_service(assumptions))
     shares = positions_from_alpha(assumptions.alpha, DRAFTS)
     exactly = np.append(np.concatenate(([1.0], shares[:-1])) - shares, shares[-1])
     emitted, _, _ = _served_alone(arm, assumptions, seed=seed, draft_tokens=DRAFTS)

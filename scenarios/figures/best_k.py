@@ -14,9 +14,10 @@ from roofline.cost import round_cost
 from roofline.speculation import best_draft_tokens, expected_tokens
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import finish, plain
-from scenarios.figures.services import LARGEST_K, course_service, speculating, wide_costs
+from scenarios.figures.services import LARGEST_K, course_service, wide_costs
 from scenarios.figures.table import Cell, Rows, Table
 from scenarios.figures.words import Facts, Words
+from scenarios.questions.break_even import speculating_arm
 from simulator.varied_acceptance import ContextDecay
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -30,7 +31,7 @@ RAMP = ("#ffffff", "#f3e6a6", "#dcc64f", "#b5a265", "#8f8a6c", "#6c6e72", "#4a56
 def compute(assumptions: Assumptions, seed: int) -> Table:
     """Best K and its speed-up by batch and context; `fits` says whether that many contexts fit the KV cache."""
     service = course_service(assumptions)
-    arm = speculating(service)
+    arm = speculating_arm(service)
     capacity_tokens = arm.limits.kv_blocks * arm.limits.block_tokens
     costs = wide_costs(service)
     rows: Rows = []

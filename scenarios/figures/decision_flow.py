@@ -17,13 +17,13 @@ from roofline.units import ms_from_seconds
 from scenarios.build import Service
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import COLOURS, QUIET, colour, finish, legend_beside
-from scenarios.figures.services import LARGEST_BATCH, LARGEST_K, course_service, speculating, wide_costs
+from scenarios.figures.services import LARGEST_BATCH, LARGEST_K, course_service, wide_costs
 from scenarios.figures.speedup_vs_load import full_rate_per_s, serve
 from scenarios.figures.table import Cell, Rows, Table
 from scenarios.figures.words import Facts, Words
 from scenarios.loads import LoadPoint, workload_at
 from scenarios.questions.advice import advise, following
-from scenarios.questions.break_even import simulate_arm
+from scenarios.questions.break_even import simulate_arm, speculating_arm
 from simulator import Result, Slo, Workload, paired_speedup
 
 HEIGHT_INCHES = 6.0
@@ -60,7 +60,7 @@ def compute(assumptions: Assumptions, seed: int) -> Table:
 def _answers(service: Service, assumptions: Assumptions, *, load: str, rate_per_s: float, seed: int) -> Rows:
     requests = _requests(service, rate_per_s)
     off = serve(service.off, requests, seed=seed)
-    arm = speculating(service)
+    arm = speculating_arm(service)
     on = serve(arm, requests, seed=seed, alpha=assumptions.alpha, draft_tokens=assumptions.draft_tokens)
     batch = min(max(1, round(on.mean_batch)), LARGEST_BATCH)
     cost = round_cost(
@@ -87,7 +87,7 @@ def _requests(service: Service, rate_per_s: float) -> Workload:
 
 def _arms(service: Service, assumptions: Assumptions, *, seed: int) -> dict[str, Callable[[Workload], Result]]:
     """Plain decoding, K by batch as advised, and the K that is best for one request at every load."""
-    arm, case = speculating(service), service.cases[0]
+    arm, case = speculating_arm(service), service.cases[0]
     advice = advise(arm, case, context_tokens=assumptions.context_tokens, max_draft_tokens=LARGEST_K)
     largest = max(1, advice.at(1).draft_tokens)
     return {

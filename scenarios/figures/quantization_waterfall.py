@@ -13,9 +13,10 @@ from roofline.units import ms_from_seconds
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import COLOURS, QUIET, finish, legend_beside, measured
 from scenarios.figures.measured import ids_text, rows_by_id
-from scenarios.figures.services import course_service, speculating
+from scenarios.figures.services import course_service
 from scenarios.figures.table import Cell, Rows, Table
 from scenarios.figures.words import Facts, Words
+from scenarios.questions.break_even import speculating_arm
 
 FORMATS = ("fp8", "int4")
 SHOWN = "int4"
@@ -34,7 +35,7 @@ PUBLISHED = {
 def compute(assumptions: Assumptions, seed: int) -> Table:
     """Time per token by term for each of the four ways, the gains of each format, and the published gains."""
     rounds = {fmt: _round(assumptions, None if fmt == "bf16" else fmt) for fmt in ("bf16", *FORMATS)}
-    basis = speculating(course_service(assumptions)).costs.label
+    basis = speculating_arm(course_service(assumptions)).costs.label
     length = float(expected_tokens(assumptions.alpha, assumptions.draft_tokens))
     rows = [
         {"panel": "time", "basis": basis, "way": way, **_terms(rounds[fmt], length if speculates else 0.0)}
@@ -55,7 +56,7 @@ def compute(assumptions: Assumptions, seed: int) -> Table:
 
 def _round(assumptions: Assumptions, quantization: str | None) -> RoundCost:
     """A round beside a plain step of one request; the draft keeps its 16 bits."""
-    table = speculating(course_service(assumptions, target={"quantization": quantization})).costs
+    table = speculating_arm(course_service(assumptions, target={"quantization": quantization})).costs
     return round_cost(
         table, batch=1, context_tokens=assumptions.context_tokens, draft_tokens=assumptions.draft_tokens
     )  # fmt: skip

@@ -6,9 +6,10 @@ from typing import Any
 
 from roofline.cost import TableSize, step_cost_table
 from roofline.step_table import StepCostTable
-from scenarios.build import Arm, Service, build_service
+from scenarios.build import Service, build_service
 from scenarios.figures.assumptions import Assumptions
 from scenarios.files import scenario_from_dict
+from scenarios.questions.break_even import speculating_arm
 from scenarios.schema import Scenario
 
 LARGEST_K = 8
@@ -44,16 +45,9 @@ def course_service(assumptions: Assumptions, **sections: dict[str, Any]) -> Serv
     return build_service(course_scenario(assumptions, **sections))
 
 
-def speculating(service: Service) -> Arm:
-    """The arm with the draft loaded; every service of the figures has one."""
-    if service.on is None:
-        raise AssertionError("course_scenario always speculates")
-    return service.on
-
-
 def wide_costs(service: Service) -> StepCostTable:
     """Costs of both arms of the service far beyond what its scheduler would admit: for curves over the batch."""
-    arm = speculating(service)
+    arm = speculating_arm(service)
     size = TableSize(
         max_tokens=LARGEST_BATCH * (LARGEST_K + 1), max_sequences=LARGEST_BATCH, max_draft_tokens=LARGEST_K
     )

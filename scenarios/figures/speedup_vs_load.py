@@ -16,11 +16,12 @@ from scenarios.build import Arm, Service
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import MARKS, QUIET, finish, legend_beside, log_axis, measured, shade
 from scenarios.figures.measured import id_range, ids_text, rows_by_id
-from scenarios.figures.services import course_service, speculating, wide_costs
+from scenarios.figures.services import course_service, wide_costs
 from scenarios.figures.speedup_vs_k import PUBLISHED_FOR
 from scenarios.figures.table import Cell, Rows, Table
 from scenarios.figures.words import Facts, Words
 from scenarios.loads import LoadPoint, workload_at
+from scenarios.questions.break_even import speculating_arm
 from simulator import FixedDraft, IidAcceptance, NoProposer, Result, Speculation, Workload, paired_speedup, simulate
 
 DRAFTS = (1, 3, 7)
@@ -77,7 +78,7 @@ def _over_load(service: Service, assumptions: Assumptions, *, rate_per_s: float,
     plain_run = serve(service.off, requests, seed=seed)
     rows: Rows = []
     for drafts in DRAFTS:
-        run = serve(speculating(service), requests, seed=seed, alpha=assumptions.alpha, draft_tokens=drafts)
+        run = serve(speculating_arm(service), requests, seed=seed, alpha=assumptions.alpha, draft_tokens=drafts)
         gain = paired_speedup([plain_run], [run], metric="tpot")
         known = math.isfinite(gain.high) and gain.low > 0
         rows.append(

@@ -16,9 +16,10 @@ from roofline.units import ms_from_seconds
 from scenarios.build import Arm, Service
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import COLOURS, finish, legend_beside
-from scenarios.figures.services import course_service, speculating
+from scenarios.figures.services import course_service
 from scenarios.figures.table import Rows, Table
 from scenarios.figures.words import Facts, Words
+from scenarios.questions.break_even import speculating_arm
 from simulator import FixedDraft, IidAcceptance, Speculation, make_workload, simulate
 
 GPUS = 4
@@ -41,7 +42,7 @@ def compute(assumptions: Assumptions, seed: int) -> Table:
     for variant, sections in VARIANTS.items():
         hardware = {"tensor_parallel": GPUS, **sections["hardware"]}
         service = course_service(assumptions, **{**sections, "hardware": hardware})
-        arm = speculating(service)
+        arm = speculating_arm(service)
         costs_from = arm.costs.label
         if variant == "ideal":
             arm, costs_from = _ideal(service, arm), "closed form"

@@ -13,11 +13,12 @@ from roofline.units import ms_from_seconds
 from scenarios.build import Arm
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import QUIET, colour, finish, legend_beside
-from scenarios.figures.services import LARGEST_K, course_service, speculating
+from scenarios.figures.services import LARGEST_K, course_service
 from scenarios.figures.speedup_vs_load import full_rate_per_s
 from scenarios.figures.table import Rows, Table
 from scenarios.figures.words import Facts, Words
 from scenarios.loads import LoadPoint, workload_at
+from scenarios.questions.break_even import speculating_arm
 from simulator import FixedDraft, IidAcceptance, NoProposer, Result, Speculation, Workload, simulate
 from simulator.controllers import SGLANG_SLOTS, ClosedLoop, ThroughputOptimal
 
@@ -44,7 +45,7 @@ def compute(assumptions: Assumptions, seed: int) -> Table:
     requests = max(1, round(rate_per_s * PERIOD_S * PERIODS))
     service = course_service(assumptions, workload={"requests": requests, "swing": swing})
     work = workload_at(service.scenario, LoadPoint(0, "rate", rate_per_s), trace=None, seed=seed)
-    arm = speculating(service)
+    arm = speculating_arm(service)
     acceptance = (IidAcceptance(assumptions.alpha),)
     ways = (
         _Way("off", service.off, Speculation(NoProposer(), FixedDraft(0))),

@@ -12,9 +12,10 @@ from scenarios.build import Arm
 from scenarios.figures.assumptions import Assumptions
 from scenarios.figures.drawing import MARKS, QUIET, finish, legend_beside, measured, shade
 from scenarios.figures.measured import per_position_series
-from scenarios.figures.services import course_service, speculating
+from scenarios.figures.services import course_service
 from scenarios.figures.table import Rows, Table
 from scenarios.figures.words import Words
+from scenarios.questions.break_even import speculating_arm
 from simulator import FixedDraft, IidAcceptance, Speculation, make_workload, simulate
 
 DRAFTS = (1, 2, 3, 5, 7)
@@ -35,7 +36,7 @@ def compute(assumptions: Assumptions, seed: int) -> Table:
         for alpha, length in zip(ALPHAS, np.asarray(expected_tokens(ALPHAS, drafts)), strict=True)
     ]
     rows += [{"basis": "closed form", "alpha": alpha, "acceptance_length": 1 / (1 - alpha)} for alpha in ALPHAS]
-    arm = speculating(course_service(assumptions))
+    arm = speculating_arm(course_service(assumptions))
     for drafts in DRAFTS:
         for alpha in SIMULATED_ALPHAS:
             length = _simulated_length(arm, seed, alpha=alpha, draft_tokens=drafts)
