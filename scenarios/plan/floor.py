@@ -26,7 +26,7 @@ STANDARD_ERRORS = 3.0
 def served_alone(engine: Engine, requests: Workload, seed: int) -> Result:
     """A sample of the requests, each on an idle replica."""
     place = np.unique(np.linspace(0, len(requests) - 1, min(SAMPLE, len(requests))).astype(np.int64))
-    spaced = picked(requests, place, arrival_s=np.arange(len(place)) * APART_S)
+    spaced = picked(requests, place, arrival_s=APART_S * np.arange(len(place), dtype=np.float64))
     return simulate(spaced, costs=engine.costs, limits=engine.limits, speculation=engine.speculation, seed=seed)
 
 

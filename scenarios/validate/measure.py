@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -94,7 +95,7 @@ def service_of(key: str) -> Service:
     """Cost tables and limits of a deployment, kept while its rows are priced."""
     import json
 
-    table = {
+    table: dict[str, Any] = {
         "schema_version": 1,
         **json.loads(key),
         "workload": {"kind": "closed", "concurrency": 1, "input_tokens": 256, "output_tokens": 256},
