@@ -291,7 +291,7 @@ def test_a_chunk_that_always_kills_its_worker_is_given_up_and_the_rest_is_kept(t
     assert sweep(small(), AXES, out=tmp_path / "a", executor=ALONE).restored == kept
 
 
-def test_chunks_are_drawn_only_as_workers_come_free(finished):
+def test_chunks_are_drawn_only_as_workers_come_free():
     drawn = []
 
     def chunks():
@@ -299,20 +299,9 @@ def test_chunks_are_drawn_only_as_workers_come_free(finished):
             drawn.append(index)
             yield index
 
-    class Two:
-        @contextmanager
-        def open(self):
-            yield _Counting(), 2
-
-    class _Counting(Executor):
-        def submit(self, fn, /, *args, **kwargs):
-            future = Future()
-            future.set_result(fn(*args))
-            return future
-
-    for place, (index, _) in enumerate(computed((_Numbered(i) for i in chunks()), lambda chunk: [], Two())):
-        assert index.index == place
-        assert len(drawn) <= place + 6
+    for place, (chunk, _) in enumerate(computed((_Numbered(i) for i in chunks()), lambda chunk: [], ALONE)):
+        assert chunk.index == place
+        assert len(drawn) <= place + 3
 
 
 @dataclass(frozen=True)
