@@ -85,6 +85,16 @@ class Head(nn.Module):
         with torch.no_grad():
             self.lm_head.weight.copy_(embedding[ids])
 
+    def scale_features(self, hidden: torch.Tensor, final_norm: torch.Tensor) -> None:
+        """Start from features as the target's LM head sees them, at unit size.
+
+        A hidden state is mostly one huge channel; the target's last norm is what makes the others count.
+        """
+        flat = hidden.reshape(-1, self.size.hidden).float()
+        seen = nn.functional.rms_norm(flat, (self.size.hidden,), final_norm.float(), self.size.norm_eps)
+        with torch.no_grad():
+            self.feature_norm.weight.copy_(final_norm.float() / seen.square().mean().sqrt())
+
     def empty_cache(self, *, batch: int, capacity_tokens: int) -> KvCache:
         """Room for the one layer."""
         size = (1, batch, self.size.kv_heads, capacity_tokens, self.size.head_dim)

@@ -32,12 +32,16 @@ class TrainingPlan:
     batch_windows: int = 4
     epochs: int = 5
     unrolled: int = 2
-    draft_vocab: int = 4096
+    draft_vocab: int = 8192
     learning_rate: float = 2e-3
     warmup_fraction: float = 0.05
     seed: int = 0
 
     window_count: int = 320
+
+
+NORM_RATE = 20.0
+"""Learning rate of norms over that of matrices: they start at 1 and have to become as sharp as the target's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +98,13 @@ def train_head(target: LanguageModel, text: TrainingText, plan: TrainingPlan, *,
     teacher = target.lm_rows(ids)
     steps_per_epoch = -(-len(text.tokens) // plan.batch_windows)
     total = plan.epochs * steps_per_epoch
-    optimiser = torch.optim.AdamW(head.parameters(), lr=plan.learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
+    head.scale_features(text.hidden[:: plan.batch_windows], target.final_norm)
+    rates = (plan.learning_rate, NORM_RATE * plan.learning_rate)
+    matrices, norms = ([part for part in head.parameters() if (part.dim() == 1) is alone] for alone in (False, True))
+    groups = [{"params": part, "lr": rate} for part, rate in zip((matrices, norms), rates, strict=True)]
+    optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.95), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, max_lr=plan.learning_rate, total_steps=total, pct_start=plan.warmup_fraction, cycle_momentum=False
+        optimiser, max_lr=list(rates), total_steps=total, pct_start=plan.warmup_fraction, cycle_momentum=False
     )
     order = torch.Generator().manual_seed(plan.seed)
     done = 0
