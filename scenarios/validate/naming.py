@@ -61,9 +61,9 @@ def machine_of(text: str) -> Machine:
     return Machine(found.name, int(counted[1]) if counted else None, found.note)
 
 
-def engine_of(text: str) -> Named:
-    """The engine profile; raises `InvalidInput` for what has none."""
-    return _named("engine", text, engine_names(), what="engine")
+def engine_of(text: str, *, dated: str = "") -> Named:
+    """The engine profile, of the release in use on the day `dated`; raises `InvalidInput` for what has none."""
+    return _named("engine", text, engine_names(), what="engine", dated=dated)
 
 
 def method_of(text: str) -> Named:
@@ -89,10 +89,10 @@ def plain_text(text: str) -> str:
     return " ".join(re.sub(r"[^a-z0-9]+", " ", text.lower()).split())
 
 
-def _named(kind: str, text: str, own: tuple[str, ...], *, what: str) -> Named:
+def _named(kind: str, text: str, own: tuple[str, ...], *, what: str, dated: str = "") -> Named:
     if not text.strip():
         raise InvalidInput(f"{what} is not given")
-    found = _look_up(kind, text, what=what)
+    found = _look_up(kind, text, what=what, dated=dated)
     if found.name:
         if own and found.name.lower() not in {_slashed(name).lower() for name in own}:
             raise InvalidInput(f"{what} {text!r} ({found.name}) has no configuration in the catalogue")
@@ -103,9 +103,11 @@ def _named(kind: str, text: str, own: tuple[str, ...], *, what: str) -> Named:
     return Named(named)
 
 
-def _look_up(kind: str, text: str, *, what: str) -> Named:
+def _look_up(kind: str, text: str, *, what: str, dated: str = "") -> Named:
     cleaned = plain_text(text)
     for entry in _tables().get(kind, ()):
+        if "before" in entry and not (dated and dated < entry["before"]):
+            continue
         if re.search(entry["pattern"], cleaned):
             if "reason" in entry:
                 raise InvalidInput(f"{what} {text!r} {entry['reason']}")

@@ -84,7 +84,7 @@ def setups_of(row: Row) -> Setups:
         The row cannot be computed; the message is the reason.
     """
     _refuse_other_quantities(row)
-    engine, method = engine_of(row.engine), method_of(row.method)
+    engine, method = engine_of(row.engine, dated=row.dated), method_of(row.method)
     target = model_of(row.target_model)
     machines = machines_of(row, engine.name)
     shape = shape_of(row, method=method.name, engine=engine.name)

@@ -106,8 +106,15 @@ class Row:
     simulable: str
     notes: str
     output_limit: bool = False
+    quote_location: str = ""
     file: str = ""
     line: int = 0
+
+    @property
+    def dated(self) -> str:
+        """The day its source was written, as `2025-04-24`; empty where the row does not say it."""
+        found = re.search(r"\b20\d\d-\d\d-\d\d\b", self.quote_location)
+        return found[0] if found else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +306,7 @@ def _row(cells: dict[str, str], file: str, line: int, problems: list[Problem]) -
         value=read.plain("value"),
         speedup=read.plain("speedup"),
         output_limit=cells["output_len"].lstrip().startswith(("<", "up to", "≤")),
+        quote_location=cells.get("quote_location", ""),
         file=file,
         line=line,
         **texts,

@@ -166,6 +166,15 @@ def test_uniform_decode_sizes_are_multiples_of_drafts_plus_one():
     assert {3, 6, 12, 24} <= set(sizes)
 
 
+def test_heads_of_the_first_vllm_v1_run_outside_graphs_and_all_else_is_as_later():
+    sizes = {"max_sequences": 64, "draft_tokens": 3}
+    first, later, h100 = engine("vllm-0.8"), engine("vllm"), gpu("H100-SXM")
+    assert first.draft_graph_tokens(h100, **sizes) == ()
+    assert later.draft_graph_tokens(h100, **sizes) != ()
+    assert first.graph_tokens(h100, **sizes) == later.graph_tokens(h100, **sizes)
+    assert (first.host, first.sampler, first.scheduler) == (later.host, later.sampler, later.scheduler)
+
+
 def test_scheduler_defaults_depend_on_memory():
     scheduler = engine("vllm").scheduler
     expected = {"B200-SXM": (16384, 1024), "H100-SXM": (8192, 1024), "A100-SXM-80GB": (2048, 256), "L4": (2048, 256)}

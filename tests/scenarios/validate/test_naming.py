@@ -49,6 +49,7 @@ def test_hardware_nobody_knows_is_refused_by_its_name(text, complaint):
         ("SGLang (FlashInfer, Spec-v1)", "sglang-v1"),
         ("SGLang v0.5.9", "sglang"),
         ("vLLM V0", "vllm-v0"),
+        ("vLLM v0.8.4 + ArcticInference", "vllm-0.8"),
         ("vLLM main@73b8394 (EP, kv fp8)", "vllm"),
         ("TensorRT-LLM (PyTorch backend)", "trtllm"),
         ("llama.cpp fork (TurboQuant KV)", "llama.cpp"),
@@ -57,6 +58,13 @@ def test_hardware_nobody_knows_is_refused_by_its_name(text, complaint):
 )
 def test_engines_are_told_apart_by_release(text, name):
     assert engine_of(text).name == name
+
+
+def test_a_release_is_known_by_the_day_where_a_row_says_one():
+    assert engine_of("vLLM V1", dated="2025-04-24").name == "vllm-0.8"
+    assert engine_of("vLLM V1", dated="2025-09-14").name == "vllm"
+    assert engine_of("vLLM V1").name == "vllm"
+    assert engine_of("vLLM v0.10.1.1", dated="2025-04-24").name == "vllm"
 
 
 @pytest.mark.parametrize(

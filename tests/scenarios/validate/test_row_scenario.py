@@ -33,6 +33,17 @@ def row_of(tmp_path, **changes):
     return rows_of([file])[0][0]
 
 
+def test_a_row_is_priced_with_the_release_of_the_day_it_says(tmp_path):
+    def profile(said):
+        return setups_of(row_of(tmp_path, quote_location=said)).engine
+
+    assert [profile("comment 2025-04-24"), profile("comment 2025-09-14"), profile("Table 5")] == [
+        "vllm-0.8",
+        "vllm",
+        "vllm",
+    ]
+
+
 @pytest.mark.parametrize(
     ("k", "method", "shape"),
     [
