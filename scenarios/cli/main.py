@@ -26,7 +26,7 @@ COMMANDS = {
     "check": ("scenarios.cli.check", "Traps of a serving configuration, and the seven don'ts."),
     "chapter": ("scenarios.cli.chapter", "The course chapter's claims L1 to L16, computed and judged."),
     "validate": ("scenarios.cli.validate", "Predictions against published measurements: how far off, by family."),
-    "acceptance": ("scenarios.cli.acceptance", "Acceptance of n-gram or suffix decoding on your own logs."),
+    "acceptance": ("scenarios.cli.acceptance", "Acceptance: matching on your logs, a real model on text."),
     "figures": ("scenarios.cli.figures", "The figures of the course, with their data, or one page of them."),
     "init": ("scenarios.cli.init", "Write a commented scenario to start from."),
     "list": ("scenarios.cli.listing", "Names of gpus, models, engines or presets."),

@@ -371,6 +371,6 @@ def test_simulating_drafts_of_unknown_acceptance_is_refused(capsys):
 
 def test_unknown_commands_and_the_version_are_answered(capsys):
     assert run(["decid"]) == 2
-    assert "commands are decide, simulate" in capsys.readouterr().err
+    assert "commands are decide, plan, simulate" in capsys.readouterr().err
     assert run(["--version"]) == 0
     assert capsys.readouterr().out.startswith("specdec-sim")
