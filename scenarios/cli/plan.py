@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from roofline.errors import InvalidInput
 from scenarios import notation
 from scenarios.cli.options import asked_workers, scenario_options, scenario_table
 
@@ -43,6 +44,8 @@ def command(scenario: str | None, **options: Any) -> int:
     from scenarios.cli.progress import load_progress
     from scenarios.files import check_can_write, scenario_from_dict
 
+    if options["verify"] and options["as_json"]:
+        raise InvalidInput("--verify prints text and --json prints JSON alone; keep one")
     if options["out"]:
         check_can_write(Path(options["out"]))
     compared = plan_options(options)
@@ -50,7 +53,7 @@ def command(scenario: str | None, **options: Any) -> int:
         options["gpu"] = compared.gpus[0]
     table, origin = scenario_table(scenario, options)
     workers = asked_workers(options["workers"])
-    with load_progress(quiet=options["as_json"]) as progress:
+    with load_progress(quiet=options["as_json"], what="planning deployments") as progress:
         from scenarios.plan import plan
 
         question = scenario_from_dict(table, origin=origin)
@@ -63,7 +66,7 @@ def command(scenario: str | None, **options: Any) -> int:
         head, _, rest = answer.report().partition("\n")
         click.echo(click.style(head, bold=True))
         click.echo(rest)
-    if options["verify"] and answer.best is not None and not options["as_json"]:
+    if options["verify"] and answer.best is not None:
         from scenarios.plan.verify import verified
         from scenarios.report.plan_text import verification_lines
 
@@ -103,8 +106,6 @@ def plan_options(options: dict[str, Any]) -> PlanOptions:
 
 
 def _names(text: str, flag: str) -> tuple[str, ...]:
-    from roofline.errors import InvalidInput
-
     parts = [part.strip() for part in text.split(",")]
     if not all(parts) or len(set(parts)) != len(parts):
         raise InvalidInput(f"{flag} must list different names between commas, got {text!r}; name each once")
@@ -112,7 +113,6 @@ def _names(text: str, flag: str) -> tuple[str, ...]:
 
 
 def _prices(options: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    from roofline.errors import InvalidInput
     from scenarios.plan import Price
 
     found: dict[str, dict[str, float]] = {}

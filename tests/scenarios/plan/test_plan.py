@@ -220,6 +220,11 @@ def test_the_command_writes_its_files_and_says_infeasible_by_its_exit_code(tmp_p
     assert "its floor is" in capsys.readouterr().out
 
 
+def test_a_check_in_words_and_json_alone_are_not_asked_for_together(capsys):
+    assert run(["plan", "llama8b_h100_chat", "--verify", "--json"]) == 2
+    assert "--verify prints text and --json prints JSON alone; keep one" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("changes", "options", "sentence"),
     [
