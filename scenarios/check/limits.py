@@ -173,8 +173,8 @@ def _busy(evidence: Evidence) -> Finding:
     if case is None:
         return _unknown(topic, evidence)
     number = (
-        f"{load}, mean batch {case.on.mean_batch:.0f}: S(TPOT) {_interval(case.tpot_speedup)}, "
-        f"S(throughput) {_interval(case.throughput_speedup)}"
+        f"{load}, mean batch {case.on.mean_batch:.0f}: S(TPOT) {words.speedup(case.tpot_speedup)}, "
+        f"S(throughput) {words.speedup(case.throughput_speedup)}"
     )
     fix = "serve this load without speculation, or with K by batch size (`specdec decide` prints the ranges)"
     if outcome.off.saturated and case.on.saturated:
@@ -248,7 +248,7 @@ def _memory(evidence: Evidence) -> Finding:
         number += f"; refused {words.share_text(on.refused_fraction)} against {words.share_text(off.refused_fraction)}"
         return topic.stops("requests that fit without the draft are refused with it", number, fix)
     if cost.low > 1:
-        number += f"; with that memory back, requests would be {_interval(cost)} times as fast"
+        number += f"; with that memory back, requests would be {words.speedup(cost)} times as fast"
         if requests.high < 1:
             return topic.stops("the cache is full, and the draft's share costs more than drafting gains", number, fix)
         return topic.warns("the cache is full: the draft's share of it costs part of the gain", number, fix)
@@ -259,7 +259,7 @@ def _short(evidence: Evidence) -> Finding:
     topic, request_speedup = _topic(SHORT), evidence.request_speedup
     if request_speedup is None:
         return _unknown(topic, evidence)
-    number = f"{evidence.mean_output_tokens:.0f} tokens out: S(latency of the request) {_interval(request_speedup)}"
+    number = f"{evidence.mean_output_tokens:.0f} tokens out: S(latency of the request) {words.speedup(request_speedup)}"
     return _by_interval(
         topic, request_speedup, ("whole requests come", "at this length"), number, "serve these requests plainly"
     )
@@ -313,7 +313,3 @@ def _not_evaluated(reason: str) -> tuple[Finding, ...]:
         _topic(rule).warns("cannot be evaluated", reason, "see the reason")
         for rule in (BUSY, ACCEPTED, EXACT, MEMORY, SHORT)
     )
-
-
-def _interval(speedup: Interval) -> str:
-    return words.speedup(speedup.estimate, speedup.low, speedup.high)

@@ -6,7 +6,6 @@ from scenarios.questions.decide import Decision
 from scenarios.questions.load_run import ArmAtLoad, CaseAtLoad, LoadOutcome
 from scenarios.report import words
 from scenarios.report.verdict_text import advice_lines, cost_lines, headline, interval_lines, why_lines
-from simulator.compare import Interval
 
 _HEADER = [
     *("load", "arm", "TTFT p50", "p95", "p99 ms", "TPOT p50", "p95", "p99 ms"),
@@ -63,11 +62,7 @@ def _arm_cells(arm: ArmAtLoad) -> list[str]:
 
 
 def _speedup_cells(case: CaseAtLoad) -> list[str]:
-    return [_interval(case.tpot_speedup), _interval(case.throughput_speedup), case.word]
-
-
-def _interval(interval: Interval) -> str:
-    return words.speedup(interval.estimate, interval.low, interval.high)
+    return [words.speedup(case.tpot_speedup), words.speedup(case.throughput_speedup), case.word]
 
 
 def _break_even_cell(load: LoadOutcome) -> str:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from roofline.units import gib_from_bytes, ms_from_seconds
+
+if TYPE_CHECKING:
+    from simulator.compare import Interval
 
 WIDTH = 118
 SECONDS_FROM_S = 10.0
@@ -64,13 +68,13 @@ def share_text(fraction: float) -> str:
     return f"{100 * fraction:.0f} %" if fraction == 0 or fraction >= 0.0995 else f"{100 * fraction:.1f} %"
 
 
-def speedup(estimate: float, low: float, high: float) -> str:
+def speedup(ratio: Interval) -> str:
     """A ratio with its interval, `1.42 (1.38-1.46)`."""
-    if not math.isfinite(estimate):
+    if not math.isfinite(ratio.estimate):
         return "-"
-    if low <= 0.0 or not math.isfinite(high):
-        return f"{estimate:.2f}"
-    return f"{estimate:.2f} ({low:.2f}-{high:.2f})"
+    if ratio.low <= 0.0 or not math.isfinite(ratio.high):
+        return f"{ratio.estimate:.2f}"
+    return f"{ratio.estimate:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
 
 
 def paragraph(title: str, text: str) -> list[str]:
