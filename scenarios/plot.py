@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib import style
@@ -20,6 +21,7 @@ from scenarios.report.verdict_text import headline
 
 STYLE = Path(__file__).parent / "course.mplstyle"
 FloatArray = NDArray[np.float64]
+Drawn = TypeVar("Drawn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +169,17 @@ def draw_al_vs_round_cost(axes: Axes, curves: RoundCostCurves) -> None:
 
 def save_speedup_vs_load(decision: Decision, path: Path) -> None:
     """Write the figure as PNG."""
-    _save(draw_speedup_vs_load, speedup_curves(decision), path)
+    save(draw_speedup_vs_load, speedup_curves(decision), path)
 
 
 def save_al_vs_round_cost(decision: Decision, path: Path) -> None:
     """Write the figure as PNG."""
-    _save(draw_al_vs_round_cost, round_cost_curves(decision), path)
+    save(draw_al_vs_round_cost, round_cost_curves(decision), path)
 
 
-def _save(draw: Any, curves: Any, path: Path) -> None:
+def save(draw: Callable[[Axes, Drawn], None], data: Drawn, path: Path) -> None:
+    """Write what `draw` draws of `data` as PNG, the same bytes every time."""
     with style.context(STYLE):
         figure = Figure()
-        draw(figure.subplots(), curves)
+        draw(figure.subplots(), data)
         figure.savefig(path, metadata={"Software": None})

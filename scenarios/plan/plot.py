@@ -8,12 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from matplotlib import style
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from scenarios.plan.answer import Plan
-from scenarios.plot import STYLE
+from scenarios.plot import save
 from scenarios.report.words import load_text
 
 _MARKERS = {"off": "o", "static": "^", "schedule": "s", "dynamic": "D"}
@@ -73,7 +71,4 @@ def draw_pareto(axes: Axes, data: ParetoPoints) -> None:
 
 def save_pareto(plan: Plan, path: Path) -> None:
     """Write the figure as PNG."""
-    with style.context(STYLE):
-        figure = Figure()
-        draw_pareto(figure.subplots(), pareto_points(plan))
-        figure.savefig(path, metadata={"Software": None})
+    save(draw_pareto, pareto_points(plan), path)
