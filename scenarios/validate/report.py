@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -12,6 +11,7 @@ from scenarios.validate.report_tables import (
     case_ablation_lines,
     case_lines,
     curve_lines,
+    percent,
     quantization_lines,
     shape_lines,
 )
@@ -33,13 +33,6 @@ def report_text(validation: Validation) -> str:
     parts += [*curve_lines(validation.curves), *shape_lines(validation.shapes)]
     parts += [*quantization_lines(validation.quantization), KNOWN_FAULTS, *_not_computed(validation)]
     return "\n".join(parts) + "\n"
-
-
-def percent(value: float, *, signed: bool = False) -> str:
-    """A share as a percentage; a dash where there is none."""
-    if not math.isfinite(value):
-        return "-"
-    return f"{100 * value:+.1f} %" if signed else f"{100 * value:.1f} %"
 
 
 def _overview(validation: Validation) -> Iterator[str]:

@@ -15,6 +15,13 @@ from scenarios.validate.per_position import ShapeErrors
 from scenarios.validate.quantization import QuantPoint
 
 
+def percent(value: float, *, signed: bool = False) -> str:
+    """A share as a percentage; a dash where there is none."""
+    if not math.isfinite(value):
+        return "-"
+    return f"{100 * value:+.1f} %" if signed else f"{100 * value:.1f} %"
+
+
 def case_lines(cases: Sequence[CaseResult]) -> Iterator[str]:
     """Public cases: direction and band by grade, then every case."""
     if not cases:
@@ -88,7 +95,8 @@ def curve_lines(points: Sequence[CurvePoint]) -> Iterator[str]:
     for one in done:
         groups[f"{one.source}: {one.curve}, {one.quantity}"].append(one.error)
     for name, errors in groups.items():
-        yield f"| {name} | {len(errors)} | {100 * np.median(np.abs(errors)):.1f} % | {100 * np.median(errors):+.1f} % |"
+        median, bias = float(np.median(np.abs(errors))), float(np.median(errors))
+        yield f"| {name} | {len(errors)} | {percent(median)} | {percent(bias, signed=True)} |"
     yield ""
     yield from _not_computed([(one.x, one.reason) for one in points])
 
@@ -122,7 +130,7 @@ def shape_lines(shapes: Sequence[ShapeErrors]) -> Iterator[str]:
     for one in shapes:
         yield (
             f"| {one.group} | {one.shape} | {one.points} | {one.series} | {one.sources} | "
-            f"{100 * one.median_abs_error:.1f} % | {100 * one.p90_abs_error:.1f} % | {100 * one.bias:+.1f} % |"
+            f"{percent(one.median_abs_error)} | {percent(one.p90_abs_error)} | {percent(one.bias, signed=True)} |"
         )
     yield ""
 
@@ -140,8 +148,8 @@ def quantization_lines(points: Sequence[QuantPoint]) -> Iterator[str]:
         errors = [one.error for one in done if one.gain == gain]
         sources = len({one.source for one in done if one.gain == gain})
         yield (
-            f"| {gain} | {len(errors)} | {sources} | {100 * np.median(np.abs(errors)):.1f} % | "
-            f"{100 * np.quantile(np.abs(errors), 0.9):.1f} % | {100 * np.median(errors):+.1f} % |"
+            f"| {gain} | {len(errors)} | {sources} | {percent(float(np.median(np.abs(errors))))} | "
+            f"{percent(float(np.quantile(np.abs(errors), 0.9)))} | {percent(float(np.median(errors)), signed=True)} |"
         )
     yield ""
     yield from _not_computed([(one.id, one.reason) for one in points])
