@@ -26,7 +26,7 @@ OTHER_WORDS = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class Served:
     """What is served, how it drafts and under which load; the least that the seven checks need."""
 
     concurrency: int = 4
@@ -75,8 +75,8 @@ class Pair:
 
     number: str
     dont: str
-    before: tuple[str, Service]
-    beyond: tuple[str, Service]
+    before: tuple[str, Served]
+    beyond: tuple[str, Served]
 
 
 _SMALL: dict[str, Any] = {"gpu": "L4", "draft": LONG_HEAD, "concurrency": 2, "requests": 40, "output_tokens": 100}
@@ -86,39 +86,39 @@ PAIRS = (
     Pair(
         "1",
         "saturated throughput",
-        ("64 in flight, AL 1.7@3", Service(concurrency=64, length="1.7@3")),
-        ("96 in flight", Service(concurrency=96, length="1.7@3")),
+        ("64 in flight, AL 1.7@3", Served(concurrency=64, length="1.7@3")),
+        ("96 in flight", Served(concurrency=96, length="1.7@3")),
     ),
     Pair(
         "2",
         "low acceptance",
-        ("AL 1.75@3, 64 in flight", Service(concurrency=64, length="1.75@3")),
-        ("AL 1.50@3", Service(concurrency=64, length="1.5@3")),
+        ("AL 1.75@3, 64 in flight", Served(concurrency=64, length="1.75@3")),
+        ("AL 1.50@3", Served(concurrency=64, length="1.5@3")),
     ),
-    Pair("3", "the same tokens needed", ("not asked for", Service()), ("asked for (--exact)", Service(exact=True))),
+    Pair("3", "the same tokens needed", ("not asked for", Served()), ("asked for (--exact)", Served(exact=True))),
     Pair(
         "4",
         "memory full",
-        ("two prompts of 22,000 tokens on an L4", Service(input_tokens=22000, **_SMALL)),
-        ("two of 22,500", Service(input_tokens=22500, **_SMALL)),
+        ("two prompts of 22,000 tokens on an L4", Served(input_tokens=22000, **_SMALL)),
+        ("two of 22,500", Served(input_tokens=22500, **_SMALL)),
     ),
     Pair(
         "5",
         "pipeline parallel",
-        ("two stages, vLLM 0.30", Service(stages=2, engine_version="0.30")),
-        ("two stages, vLLM 0.15", Service(stages=2, engine_version="0.15.1")),
+        ("two stages, vLLM 0.30", Served(stages=2, engine_version="0.30")),
+        ("two stages, vLLM 0.15", Served(stages=2, engine_version="0.15.1")),
     ),
     Pair(
         "6",
         "mismatched draft",
-        ("a 3B draft for 8B", Service(draft=THREE_B, **_LARGE)),
-        ("a draft of another vocabulary", Service(draft=OTHER_WORDS, **_LARGE)),
+        ("a 3B draft for 8B", Served(draft=THREE_B, **_LARGE)),
+        ("a draft of another vocabulary", Served(draft=OTHER_WORDS, **_LARGE)),
     ),
     Pair(
         "7",
         "short outputs",
-        ("40 tokens out after 2,000 in", Service(output_tokens=40, **_SHORT)),
-        ("20 tokens out", Service(output_tokens=20, **_SHORT)),
+        ("40 tokens out after 2,000 in", Served(output_tokens=40, **_SHORT)),
+        ("20 tokens out", Served(output_tokens=20, **_SHORT)),
     ),
 )
 
@@ -150,7 +150,7 @@ def donts(seed: int) -> Row:
     )
 
 
-def _finding(pair: Pair, side: tuple[str, Service], seed: int) -> Finding:
+def _finding(pair: Pair, side: tuple[str, Served], seed: int) -> Finding:
     return side[1].findings(seed)[pair.number]
 
 
@@ -196,7 +196,7 @@ def _half(seed: int) -> Claim:
     """The break-even of one service at three loads."""
     found: list[Quantity] = []
     for concurrency in (4, 64, 256):
-        number = Service(concurrency=concurrency, requests=300).findings(seed)["2"].number
+        number = Served(concurrency=concurrency, requests=300).findings(seed)["2"].number
         length = float(number.split("break-even ")[1].split(" ")[0])
         name = f"break-even alpha, 8B with EAGLE-3, {concurrency} in flight"
         found.append(Quantity(name, float(alpha_from_length(length, 3)), "calibrated"))
@@ -207,8 +207,8 @@ def _twenty(seed: int) -> Claim:
     """Whole requests of 19 tokens: a draft model after a long prompt, and a head after a short one."""
     found: list[Quantity] = []
     for name, made in {
-        "1B draft, 2,000 tokens in": Service(output_tokens=19, **_SHORT),
-        "EAGLE-3 head, 300 tokens in": Service(output_tokens=19),
+        "1B draft, 2,000 tokens in": Served(output_tokens=19, **_SHORT),
+        "EAGLE-3 head, 300 tokens in": Served(output_tokens=19),
     }.items():
         number = made.findings(seed)["7"].number
         found.append(
