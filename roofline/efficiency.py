@@ -75,6 +75,7 @@ def catalogue_calibration(gpu: Gpu, engine: EngineProfile) -> Calibration:
     for operator in _ATTENTION:
         operators.append(_fit(rows.kernel(operator), gpu, operator=operator, weights="any", math=dtype_16))
     elementwise = rows.kernel("elementwise")
+    moved_bytes_per_s = elementwise.bandwidth_fraction.value * gpu.hbm_bytes_per_s
     operators.append(_fit(elementwise, gpu, operator="elementwise", weights="any", math=_vector_math(gpu, dtype_16)))
     return Calibration(
         name=f"catalogue {gpu.name} {engine.name}",
@@ -84,8 +85,8 @@ def catalogue_calibration(gpu: Gpu, engine: EngineProfile) -> Calibration:
         sources=_sources(gpu, engine, rows),
         operators=tuple(operators),
         collectives=tuple(rows.collective(gpus) for gpus in GROUP_SIZES),
-        sampler=_sampler(engine, elementwise.bandwidth_fraction.value * gpu.hbm_bytes_per_s),
-        host=_host(engine),
+        sampler=_sampler(engine, moved_bytes_per_s),
+        host=_host(engine, gpu, moved_bytes_per_s),
         notes=tuple(notes),
     )
 
@@ -209,8 +210,14 @@ def _sampler(engine: EngineProfile, bytes_per_s: float) -> SamplerFit:
     )
 
 
-def _host(engine: EngineProfile) -> HostFit:
-    return HostFit(**{name: constant.value for name, constant in engine.host.declared().items()})
+def _host(engine: EngineProfile, gpu: Gpu, bytes_per_s: float) -> HostFit:
+    """The engine's host times. The rate of copies to the host is that of a bus: without one, a copy reads and writes
+    the memory that host and GPU share.
+    """
+    host = HostFit(**{name: constant.value for name, constant in engine.host.declared().items()})
+    if gpu.link != "none":
+        return host
+    return host.model_copy(update={"checkpoint_s_per_byte": min(host.checkpoint_s_per_byte, 2.0 / bytes_per_s)})
 
 
 def _sources(gpu: Gpu, engine: EngineProfile, rows: "_Rows") -> tuple[Source, ...]:

@@ -31,7 +31,7 @@ class Gpu(Frozen):
     """One accelerator. Dense rates only; `peak_flops_per_s["bf16"]` is with fp32 accumulation.
 
     `link_bytes_per_s` is the unidirectional bandwidth of one GPU to its peers (NVLink where there is one,
-    else PCIe): what the vendor prints as 900 GB/s is 450e9 here.
+    else PCIe): what the vendor prints as 900 GB/s is 450e9 here. `link` "none": host and GPU share one memory.
     """
 
     name: str

@@ -31,6 +31,11 @@ KNOWN_FAULTS = """## What is missing
 - **Heads outside graphs.** Rows and cases of vLLM V1 before 0.9.0 (S21, S22, S36, C04, C05) are priced with eager draft
   passes, as they ran. EAGLE-1 heads come out too slow: the head's logits and the host's launches are added up, which
   overlap, and a launch is priced as those of layers that hold several kernels.
+- **Bands that no change above explains.** C01: plain decoding of DeepSeek-R1 on vLLM V0 of February 2025 took almost
+  three times as long a step as its kernels and host times give, so fewer requests are in flight at a rate than there
+  were, and the gain does not fall. C13: eight GPUs that decode less than four at one batch are a fault of that
+  deployment, which no cost of a pass describes. C14: neither acceptance nor hardware is published; with the acceptance
+  of other chat tasks six drafts cost too little at 64 requests.
 - **llama.cpp between one row and many.** Its kernels for 2 to 8 rows are further from the bandwidth that a single row
   reaches than a constant share of arithmetic says, most so on Volta, Metal and early Vulkan builds.
 - **Routing.** Experts are touched as if tokens were routed independently; tokens of one sequence share experts, so

@@ -107,6 +107,18 @@ def test_an_engine_may_replace_kernel_rows():
     assert catalogue_calibration(spec, engine("vllm")).operator("gemm", "int4").p_norm == 1.5
 
 
+def test_state_is_copied_to_the_host_at_the_rate_of_a_bus_or_of_the_memory_both_share():
+    def copy_s_per_byte(name: str, profile: str = "llama.cpp"):
+        return catalogue_calibration(gpu(name), engine(profile)).host.checkpoint_s_per_byte
+
+    bus = engine("llama.cpp").host.checkpoint_s_per_byte
+    assert bus is not None
+    assert copy_s_per_byte("RTX-3090") == bus.value
+    assert copy_s_per_byte("M3-Ultra") == pytest.approx(2.0 / 8.19e11, rel=0.5)
+    assert copy_s_per_byte("M3-Ultra") < copy_s_per_byte("M4") < bus.value
+    assert copy_s_per_byte("M3-Ultra", "vllm") == 0.0
+
+
 def test_all_reduce_gets_no_cheaper_with_more_gpus():
     for name in gpu_names():
         latencies = [row.latency_s for row in catalogue_calibration(gpu(name), engine("vllm")).collectives]
