@@ -34,6 +34,15 @@ class Interval:
         return self.low <= 1.0 <= self.high
 
 
+def half_width(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Half the width of Student's t interval of a mean, two-sided at `LEVEL`, over the last axis; NaN of one value."""
+    count = values.shape[-1]
+    if count < 2:
+        return np.full(values.shape[:-1], np.nan)
+    wide = float(stdtrit(count - 1, 0.5 + LEVEL / 2))
+    return np.asarray(wide * values.std(axis=-1, ddof=1) / np.sqrt(count))
+
+
 def paired_speedup(off: Sequence[Result], on: Sequence[Result], *, metric: Ratio = "tpot") -> Interval:
     """How many times better `on` is than `off`: time ratio off/on, or throughput ratio on/off.
 
@@ -72,7 +81,5 @@ def _interval(logs: NDArray[np.float64]) -> Interval:
     centre = float(logs.mean())
     if len(logs) == 1:
         return Interval(float(np.exp(centre)), 0.0, float("inf"), 1)
-    half_width = float(stdtrit(len(logs) - 1, 0.5 + LEVEL / 2) * logs.std(ddof=1) / np.sqrt(len(logs)))
-    return Interval(
-        float(np.exp(centre)), float(np.exp(centre - half_width)), float(np.exp(centre + half_width)), len(logs)
-    )
+    half = float(half_width(logs))
+    return Interval(float(np.exp(centre)), float(np.exp(centre - half)), float(np.exp(centre + half)), len(logs))

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
 from roofline.units import ms_from_seconds
 from scenarios.plan.answer import Reached
-from simulator.compare import LEVEL
+from simulator.compare import half_width
 from simulator.result import Result, Slo
 
 BLOCKS = 16
@@ -59,7 +58,4 @@ def reached(shares: Sequence[FloatArray], slos: Sequence[Slo]) -> tuple[Reached,
 
 
 def _half_width(observed: FloatArray) -> float:
-    if len(observed) < 2:
-        return 0.0
-    wide = float(stdtrit(len(observed) - 1, 0.5 + LEVEL / 2))
-    return wide * float(observed.std(ddof=1)) / float(np.sqrt(len(observed)))
+    return float(half_width(observed)) if len(observed) > 1 else 0.0

@@ -17,7 +17,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
 from roofline.errors import InvalidInput
 from scenarios.build import Arm, Service, build_service
@@ -27,7 +26,7 @@ from scenarios.questions.served import check_served
 from scenarios.questions.simulate import asked_load
 from scenarios.schema import Scenario
 from simulator.acceptance import Acceptance
-from simulator.compare import LEVEL
+from simulator.compare import half_width
 from simulator.replica import simulate
 from simulator.result import Result
 from simulator.workload import Workload
@@ -215,11 +214,8 @@ def _split(a: RequestTime, b: RequestTime) -> list[float]:
 
 
 def _moved(name: str, seconds: NDArray[np.float64]) -> Moved:
-    seeds = len(seconds)
-    half = np.inf
-    if seeds > 1:
-        half = float(stdtrit(seeds - 1, 0.5 + LEVEL / 2) * seconds.std(ddof=1) / np.sqrt(seeds))
-    return Moved(name, float(seconds.mean()), float(half))
+    half_s = float(half_width(seconds)) if len(seconds) > 1 else float("inf")
+    return Moved(name, float(seconds.mean()), half_s)
 
 
 def mean_time(times: Sequence[RequestTime]) -> RequestTime:

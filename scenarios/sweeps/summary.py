@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from scenarios.sweeps.best import arm_of, smaller_is_better
 from scenarios.sweeps.cells import ANSWER_COLUMNS, METRIC_COLUMNS
-from simulator.compare import LEVEL
+from simulator.compare import half_width
 
 RATIOS = ("tpot_speedup", "throughput_speedup")
 WORST_STATUS = ("answered", "refused", "infeasible")
@@ -73,11 +72,7 @@ def _by_seed(cells: pd.DataFrame, name: str) -> NDArray[np.float64]:
 
 def _interval(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Means and half widths over the last axis."""
-    seeds = values.shape[1]
-    mean = values.mean(axis=1)
-    if seeds == 1:
-        return mean, np.full(len(mean), np.nan)
-    return mean, float(stdtrit(seeds - 1, 0.5 + LEVEL / 2)) * values.std(axis=1, ddof=1) / np.sqrt(seeds)
+    return values.mean(axis=1), half_width(values)
 
 
 def _means(cells: pd.DataFrame, name: str) -> dict[str, NDArray[np.float64]]:

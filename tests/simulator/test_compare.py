@@ -5,7 +5,7 @@ import pytest
 
 from roofline.errors import InvalidInput
 from simulator.acceptance import IidAcceptance
-from simulator.compare import paired_speedup
+from simulator.compare import half_width, paired_speedup
 from simulator.replica import simulate
 from tests.strategies import PLAIN, affine_costs, head, limits, workload
 
@@ -77,3 +77,9 @@ def test_other_arrivals_are_more_evidence():
         ]
 
     assert paired_speedup(arm(0.2), arm(0.1)).pairs == 24
+
+
+def test_half_widths_are_students_t_over_the_last_axis():
+    widths = half_width(np.array([[1.0, 3.0], [2.0, 2.0]]))
+    assert widths == pytest.approx([12.7062, 0.0], rel=1e-5)  # 97.5 % of t with one degree of freedom, times 1
+    assert np.isnan(half_width(np.array([5.0])))
