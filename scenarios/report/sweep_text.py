@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from roofline.units import SECONDS_PER_MS
+from scenarios.report.files import plain
 from scenarios.sweeps.best import arm_of
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _value(value: object) -> str:
 def sweep_json(sweep: Sweep) -> str:
     """The best rows and the counts as one document."""
     table = sweep.table.head(SHOWN)
-    rows = [{key: _plain(value) for key, value in row.items()} for row in _records(table)]
+    rows = [plain(row) for row in _records(table)]
     content = {
         "scenarios": sweep.scenarios,
         "seeds": sweep.seeds,
@@ -134,9 +135,3 @@ def sweep_json(sweep: Sweep) -> str:
         "best": rows,
     }
     return json.dumps(content, indent=2) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "item"):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
