@@ -10,10 +10,9 @@ import numpy as np
 from scenarios.build import Arm, Service
 from scenarios.chapter.judging import Claim, Quantity, Row
 from scenarios.chapter.published import published
-from scenarios.chapter.services import DENSE, closed, label_of, round_at, service
-from scenarios.loads import LoadPoint, workload_at
+from scenarios.chapter.services import DENSE, closed, label_of, round_at, service, traced
+from scenarios.loads import LoadPoint
 from scenarios.questions.break_even import speculating_arm
-from simulator.replica import Speculation, simulate
 from simulator.result import Result
 
 _BATCH = 64
@@ -47,18 +46,9 @@ def expansion(seed: int) -> Row:
     )
 
 
-def _traced(made: Service, **limits: int | bool) -> Result:
-    """The speculating arm in a closed loop, step by step."""
-    workload = workload_at(made.scenario, LoadPoint(0, "concurrency", _BATCH), trace=None, seed=0)
-    arm = speculating_arm(made)
-    return simulate(
-        workload,
-        costs=arm.costs,
-        limits=arm.limits.model_copy(update=limits),
-        speculation=Speculation(arm.proposer, arm.policy, made.cases[0].models),
-        seed=made.scenario.run.seed,
-        trace_steps=True,
-    )
+def _steps(made: Service, **limits: int | bool) -> Result:
+    """A closed loop of the speculating arm, step by step."""
+    return traced(made, LoadPoint(0, "concurrency", _BATCH), **limits)
 
 
 def _rows_each(result: Result) -> float:
@@ -80,7 +70,7 @@ def _virtual_tokens(seed: int) -> tuple[Claim, ...]:
                 rows,
                 rows,
                 tolerance_fraction=0.01,
-                found=(Quantity("tokens per decoding sequence and step", _rows_each(_traced(made)), label_of(made)),),
+                found=(Quantity("tokens per decoding sequence and step", _rows_each(_steps(made)), label_of(made)),),
             )
         )
     return tuple(claims)
@@ -96,7 +86,7 @@ def _ragged(seed: int) -> Claim:
         expected,
         tolerance_fraction=0.03,
         found=(
-            Quantity("tokens per decoding sequence, suffix proposals of 0 to 4", _rows_each(_traced(made)), "assumed"),
+            Quantity("tokens per decoding sequence, suffix proposals of 0 to 4", _rows_each(_steps(made)), "assumed"),
         ),
         beside=(Quantity("if padded to the widest", 5.0, "assumed"),),
     )
@@ -109,7 +99,7 @@ def _unpadded(seed: int) -> Claim:
     for padded in (True, False):
         drafting = {"padded": padded, "draft_tokens": 5}
         made = service(DENSE, seed, speculation=drafting, acceptance={"alpha": 0.6}, workload=closed(_BATCH, 200))
-        result = _traced(made)
+        result = _steps(made)
         drafting_s[padded] = result.totals.draft_s / result.totals.steps
     found.append(
         Quantity(
@@ -129,10 +119,10 @@ def _reserved(seed: int) -> tuple[Claim, Claim]:
         workload=closed(_BATCH, 256, input_tokens=300, output_tokens=400),
     )
     arm = speculating_arm(made)
-    free, reserving = _traced(made), _traced(made, reserve_full_output=True)
+    free, reserving = _steps(made), _steps(made, reserve_full_output=True)
     lookahead = float(arm.limits.lookahead_tokens)
     small = replace(made, on=replace(arm, limits=arm.limits.model_copy(update={"lookahead_tokens": 0})))
-    without = _traced(small)
+    without = _steps(small)
     return (
         _worst_case(reserving, free),
         _lookahead(arm, free, lookahead, without),

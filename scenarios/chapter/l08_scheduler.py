@@ -6,15 +6,12 @@ import json
 
 import numpy as np
 
-from scenarios.build import Service
 from scenarios.chapter.judging import Claim, Quantity, Row
-from scenarios.chapter.services import DENSE, closed, service
+from scenarios.chapter.services import DENSE, closed, service, traced
 from scenarios.check.checking import check
 from scenarios.check.reading import CheckOptions, read_setup
-from scenarios.loads import LoadPoint, workload_at
-from scenarios.questions.break_even import speculating_arm
+from scenarios.loads import LoadPoint
 from simulator.proposers import HeadProposer, NgramProposer, ParallelProposer, Proposer
-from simulator.replica import Speculation, simulate
 from simulator.result import Result
 
 DRAFT_TOKENS = 5
@@ -56,18 +53,6 @@ def _slots() -> Claim:
     )
 
 
-def _traced(made: Service, load: LoadPoint, **limits: int | bool) -> Result:
-    arm = speculating_arm(made)
-    return simulate(
-        workload_at(made.scenario, load, trace=None, seed=0),
-        costs=arm.costs,
-        limits=arm.limits.model_copy(update=limits),
-        speculation=Speculation(arm.proposer, arm.policy, made.cases[0].models),
-        seed=made.scenario.run.seed,
-        trace_steps=True,
-    )
-
-
 def _mixed_fraction(result: Result) -> float:
     """Of the steps that hold a prompt, those that verify drafts too."""
     steps = result.steps
@@ -79,8 +64,8 @@ def _mixed_fraction(result: Result) -> float:
 def _mixed_steps(seed: int) -> Claim:
     made = service(DENSE, seed, workload={"requests": 300})
     load = LoadPoint(0, "rate", 20.0)
-    mixed = _mixed_fraction(_traced(made, load))
-    alternating = _mixed_fraction(_traced(made, load, alternate_prefill=True))
+    mixed = _mixed_fraction(traced(made, load))
+    alternating = _mixed_fraction(traced(made, load, alternate_prefill=True))
     return Claim(
         "one step holds prompts and verifies drafts",
         0.9,
@@ -99,7 +84,7 @@ def _tight_budget(seed: int) -> tuple[Claim, Claim]:
         speculation={"draft_tokens": DRAFT_TOKENS},
         workload=closed(_BATCH, 192, input_tokens=100, output_tokens=100),
     )
-    result = _traced(made, LoadPoint(0, "concurrency", _BATCH))
+    result = traced(made, LoadPoint(0, "concurrency", _BATCH))
     assert result.steps is not None, "steps were traced"
     fullest = float(result.steps.new_tokens.max()) / _BUDGET_TOKENS
     asked = result.mean_batch * (DRAFT_TOKENS + 1) / _BUDGET_TOKENS

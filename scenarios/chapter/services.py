@@ -15,6 +15,7 @@ from scenarios.loads import LoadPoint, workload_at
 from scenarios.questions.break_even import simulate_arm, speculating_arm
 from scenarios.questions.load_run import LoadOutcome, run_load
 from simulator.acceptance import Acceptance
+from simulator.replica import simulate
 from simulator.result import Result
 from simulator.workload import Workload
 
@@ -66,6 +67,19 @@ def serve(made: Service, workload: Workload, *, arm: Literal["on", "off"]) -> Re
     if arm == "on":
         chosen, models = speculating_arm(made), made.middle_case.models
     return simulate_arm(chosen, workload, models=models, seed=made.scenario.run.seed)
+
+
+def traced(made: Service, load: LoadPoint, **limits: int | bool) -> Result:
+    """The speculating arm at one load with every step; `limits` lie over those of its engine."""
+    arm = speculating_arm(made)
+    return simulate(
+        workload_at(made.scenario, load, trace=None, seed=0),
+        costs=arm.costs,
+        limits=arm.limits.model_copy(update=limits),
+        speculation=arm.speculation(made.middle_case.models),
+        seed=made.scenario.run.seed,
+        trace_steps=True,
+    )
 
 
 def both_arms(made: Service, kind: Literal["rate", "concurrency"], value: float) -> tuple[Result, Result]:
