@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
+from calibrate import writing
 from roofline.errors import InvalidInput, SpecdecError, UnknownName
 from scenarios import notation
 from scenarios.schema import CATALOGUE, SCHEMA_VERSION, Scenario
@@ -252,13 +253,15 @@ def folder_written_at_once(folder: Path) -> Generator[Path]:
 
 
 def write_text_at_once(file: Path, text: str) -> None:
-    """Write through a temporary file, so that no reader ever sees half of it."""
+    """Write a file and the folders it lies in; no reader ever sees half of it.
+
+    Raises
+    ------
+    InvalidInput
+        It cannot be written.
+    """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.chmod(name, 0o644)  # temporary files are for their owner alone
-        os.replace(name, file)
     except OSError as error:
-        raise InvalidInput(f"{file}: cannot be written ({error.strerror}); give a path you may write to") from error
+        raise writing.cannot_write(file, error) from error
+    writing.write_text_at_once(file, text)
