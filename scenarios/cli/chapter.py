@@ -29,5 +29,5 @@ def command(rows: tuple[str, ...], out: Path | None, seed: int, workers: int | N
     click.echo(chapter_text(made))
     if out is not None:
         write_chapter(out, made)
-        click.echo(f"\nwritten: {out}")
+        click.echo(f"\nwritten to {out}")
     return 0

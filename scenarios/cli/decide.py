@@ -58,7 +58,7 @@ def command(scenario: str | None, **options: Any) -> int:
         click.echo(f"\nwritten to {options['out']}: result.json, loads.csv, two figures", err=options["as_json"])
     if options["report"]:
         _write_report(service, decision, table, Path(options["report"]))
-        click.echo(f"\nwritten: {options['report']}", err=options["as_json"])
+        click.echo(f"\nwritten to {options['report']}", err=options["as_json"])
     return 4 if decision.saturated_everywhere else 0
 
 

@@ -57,14 +57,14 @@ def _wanted(jobs: tuple[Job, ...], *, system: str | None, engine: str | None) ->
 def _outcome(result: Calibration | SpecdecError, folder: Path | None, *, alone: bool) -> str:
     """Write the file; a sentence for many, a table of residuals for one. One alone fails loudly."""
     from calibrate.kernel_tables.shipping import calibration_text, default_path
+    from scenarios.files import write_text_at_once
 
     if isinstance(result, SpecdecError):
         if alone:
             raise result
         return f"skipped: {result}"
     path = default_path(result, folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(calibration_text(result), encoding="utf-8")
+    write_text_at_once(path, calibration_text(result))
     if not alone:
         refused = ", ".join(result.verdict.by_weights)
         return f"{path.name}, {f'see its verdict on {refused}' if refused else 'stable'}"

@@ -76,4 +76,4 @@ def command(file: str, force: bool) -> None:
     if path.exists() and not force:
         raise InvalidInput(f"{file} exists already; give another name, or --force to replace it")
     write_text_at_once(path, TEMPLATE.format(name=file))
-    click.echo(f"wrote {file}; answer it with `specdec decide {file}`")
+    click.echo(f"written to {file}; answer it with `specdec decide {file}`")

@@ -78,7 +78,7 @@ def command(
         click.echo(f"written to {out}: validation.json, validation.csv, validation.md, result.json, two figures")
     if report:
         write_text_at_once(report, report_text(found))
-        click.echo(f"written: {report}")
+        click.echo(f"written to {report}")
     return EXIT_STRICT if strict and found.problems else 0
 
 
