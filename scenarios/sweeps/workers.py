@@ -9,6 +9,7 @@ from collections.abc import Generator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Protocol
 
 from roofline.errors import InvalidInput
@@ -94,13 +95,13 @@ class DaskCluster:
             Dask is not installed, nobody answers at the address, or no worker is connected to it.
         """
         try:
-            from distributed import Client  # pyright: ignore
+            distributed = import_module("distributed")
         except ImportError:
             raise InvalidInput(
                 "--scheduler needs Dask, which is not installed; install specdec-sim[dask], or leave --scheduler out"
             ) from None
         try:
-            client: Any = Client(self.address, timeout=self.connect_s, set_as_default=False)
+            client: Any = distributed.Client(self.address, timeout=self.connect_s, set_as_default=False)
         except (OSError, ValueError) as error:
             raise InvalidInput(
                 f"--scheduler {self.address}: nobody answers there ({error}); what is finished is kept: start the "
