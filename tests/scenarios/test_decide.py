@@ -155,7 +155,7 @@ def test_shares_by_position_say_nothing_beyond_their_last_position():
     service = build_service(scenario(acceptance={"per_position": [0.7, 0.5, 0.3]}))
     advice = advise(service.on, service.cases[0], context_tokens=300, max_draft_tokens=8)
     assert advice.largest <= 3
-    with pytest.raises(InvalidInput, match="2 shares but K = 3"):
+    with pytest.raises(InvalidInput, match="2 shares, but 3 draft positions"):
         build_service(scenario(acceptance={"per_position": [0.7, 0.5]}))
 
 
