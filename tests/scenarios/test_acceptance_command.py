@@ -51,7 +51,7 @@ def test_the_report_shows_every_grouping_and_the_options_of_decide(capsys):
         assert part in text
     for part in ("by turn", "by request class", "measured", "tokens/s", "accepted drafts a round"):
         assert part in text
-    assert "specdec decide SCENARIO --method suffix -k 4 --proposal-fraction 0." in text
+    assert "specdec decide SCENARIO --method suffix -k 4 --proposal-fractions 0." in text
 
 
 def test_json_holds_exact_histograms_and_nothing_else(capsys):
