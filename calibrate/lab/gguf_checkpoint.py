@@ -62,8 +62,9 @@ def read_gguf(path: Path) -> GgufCheckpoint:
     InvalidInput
         The file is no GGUF file, is cut short, or holds another architecture or quantisation than can be read.
     """
-    from gguf import GGUFReader
-    from gguf.quants import dequantize
+    # An extra: not installed where the types are checked.
+    from gguf import GGUFReader  # pyright: ignore[reportMissingImports]
+    from gguf.quants import dequantize  # pyright: ignore[reportMissingImports]
 
     try:
         reader = GGUFReader(str(path))
@@ -81,7 +82,9 @@ def read_gguf(path: Path) -> GgufCheckpoint:
         try:
             tensors[_our_name(tensor.name)] = dequantize(tensor.data, tensor.tensor_type)
         except NotImplementedError as error:
-            raise InvalidInput(f"{path}: tensor {tensor.name} cannot be dequantised ({error})") from error
+            raise InvalidInput(
+                f"{path}: tensor {tensor.name} cannot be dequantised ({error}); give another quantisation"
+            ) from error
     return GgufCheckpoint(shape=_shape_of(fields, path), tensors=tensors, pieces=_pieces_of(fields, path))
 
 

