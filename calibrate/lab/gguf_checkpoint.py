@@ -42,6 +42,7 @@ class Pieces:
     scores: list[float]
     types: list[int]
     bos_id: int | None
+    eos_id: int | None
     unknown_id: int | None
 
 
@@ -139,5 +140,6 @@ def _pieces_of(fields: dict[str, Any], path: Path) -> Pieces:
         scores=fields["tokenizer.ggml.scores"],
         types=fields["tokenizer.ggml.token_type"],
         bos_id=fields.get("tokenizer.ggml.bos_token_id"),
+        eos_id=fields.get("tokenizer.ggml.eos_token_id"),
         unknown_id=fields.get("tokenizer.ggml.unknown_token_id"),
     )

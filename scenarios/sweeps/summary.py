@@ -18,7 +18,6 @@ from scenarios.sweeps.cells import ANSWER_COLUMNS, METRIC_COLUMNS
 from simulator.compare import half_width
 
 RATIOS = ("tpot_speedup", "throughput_speedup")
-WORST_STATUS = ("answered", "refused", "infeasible")
 
 
 def read_cells(results: Path, *, keys: bool = True) -> pd.DataFrame:

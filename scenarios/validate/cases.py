@@ -96,11 +96,6 @@ def judge_cases(checks: Sequence[Check], simulated: Mapping[str, CheckResult]) -
     return tuple(CaseResult(case, results[0].check.grade, tuple(results)) for case, results in by_case.items())
 
 
-def run_cases(checks: Sequence[Check]) -> tuple[CaseResult, ...]:
-    """All checks on this process."""
-    return judge_cases(checks, {one.name: run_check(one) for one in checks if one.metric not in COMBINED})
-
-
 def _simulated(check: Check) -> CheckResult:
     service = build_service(scenario_of(check))
     value = _metric(check, service)
