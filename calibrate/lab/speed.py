@@ -6,14 +6,13 @@ sampling over the whole vocabulary included, whatever is accepted.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from calibrate.engine.loop import Engine
-from calibrate.engine.proposers import Proposer
 from calibrate.engine.sequences import Sequences
 from calibrate.lab.language_model import LanguageModel
 from calibrate.lab.measure import LoopPlan, ProposerFor
@@ -21,7 +20,7 @@ from calibrate.lab.measure import LoopPlan, ProposerFor
 
 @dataclass(frozen=True, slots=True)
 class SpeedCell:
-    """Measured against predicted at batch 1; seconds are medians over repetitions.
+    """Measured against predicted at batch 1; seconds are means.
 
     Attributes
     ----------
@@ -52,86 +51,95 @@ class SpeedCell:
         return self.predicted_speedup / self.measured_speedup - 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Timed:
-    """Seconds of one stretch of decoding, its steps, and its tokens."""
-
-    seconds: float
-    steps: int
-    tokens: int
-
-
 def measure_speed(
-    target: LanguageModel,
-    proposer_for: ProposerFor,
-    *,
-    prompts: Sequence[Sequence[int]],
-    plan: LoopPlan,
-    scrambled: int,
+    target: LanguageModel, proposer_for: ProposerFor, *, prompts: Sequence[Sequence[int]], plan: LoopPlan
 ) -> SpeedCell:
-    """Time both loops on every prompt in turn, plain and speculative and both on scrambled text next to each other.
+    """Time plain steps and speculative rounds in turn, on every prompt and on the same tokens scrambled.
 
-    Parameters
-    ----------
-    scrambled
-        Steps timed on each scrambled prompt.
+    Four loops take turns step by step, whichever of the two on real text is behind in tokens going first, so that what
+    else this machine does falls on all of them alike.
     """
     shuffled = np.random.default_rng(plan.seed)
-    real: list[tuple[_Timed, _Timed]] = []
-    apart: list[tuple[_Timed, _Timed]] = []
+    real: list[_Pair] = []
+    apart: list[_Pair] = []
     with torch.inference_mode():
-        _stretch(target, proposer_for, list(prompts[0]), plan=plan, steps=2)  # warm
         for prompt in prompts:
             other = [*prompt[:1], *shuffled.permutation(prompt[1:]).tolist()]
-            real.append(_pair(target, proposer_for, list(prompt), plan=plan, steps=None))
-            apart.append(_pair(target, proposer_for, other, plan=plan, steps=scrambled))
-    plain_s = _median(lambda pair: pair[0].seconds / pair[0].steps, apart)
-    round_s = _median(lambda pair: pair[1].seconds / pair[1].steps, apart)
-    rounds, tokens = sum(pair[1].steps for pair in real), sum(pair[1].tokens for pair in real)
-    plain_rate = sum(pair[0].tokens for pair in real) / sum(pair[0].seconds for pair in real)
-    speculative_rate = tokens / sum(pair[1].seconds for pair in real)
-    return SpeedCell(plain_s, round_s, tokens / rounds, speculative_rate / plain_rate)
+            real.append(_pair(target, proposer_for, list(prompt), plan=plan))
+            apart.append(_pair(target, proposer_for, other, plan=plan))
+            _take_turns(real[-1], apart[-1], tokens=plan.answer_tokens)
+    plain_rate = _sum(real, 0, "tokens") / _sum(real, 0, "seconds")
+    speculative_rate = _sum(real, 1, "tokens") / _sum(real, 1, "seconds")
+    return SpeedCell(
+        plain_s=_sum(apart, 0, "seconds") / _sum(apart, 0, "steps"),
+        round_s=_sum(apart, 1, "seconds") / _sum(apart, 1, "steps"),
+        acceptance_length=_sum(real, 1, "tokens") / _sum(real, 1, "steps"),
+        measured_speedup=speculative_rate / plain_rate,
+    )
 
 
-def _median(of: Callable[[tuple[_Timed, _Timed]], float], pairs: list[tuple[_Timed, _Timed]]) -> float:
-    return float(np.median([of(pair) for pair in pairs]))
+class _Loop:
+    """One loop on one prompt, stepped by hand; the first step is not timed.
 
-
-def _pair(
-    target: LanguageModel, proposer_for: ProposerFor, prompt: list[int], *, plan: LoopPlan, steps: int | None
-) -> tuple[_Timed, _Timed]:
-    plain = _stretch(target, None, prompt, plan=plan, steps=steps)
-    return plain, _stretch(target, proposer_for, prompt, plan=plan, steps=steps)
-
-
-def _stretch(
-    target: LanguageModel, proposer_for: ProposerFor | None, prompt: list[int], *, plan: LoopPlan, steps: int | None
-) -> _Timed:
-    """Decode one prompt for so many steps, or to the planned length; prompts are prefilled before the clock starts.
-
-    The first step is not timed: a head's first draft pass runs over the whole prompt, which is prefill work.
+    A head's first draft pass runs over the whole prompt, which is prefill work.
     """
-    capacity = len(prompt) + (plan.draft_tokens + 1) * (plan.answer_tokens + 2)
-    sequences = Sequences.from_prompts([prompt], capacity_tokens=capacity, device=target.device)
-    generator = torch.Generator(device=target.device).manual_seed(plan.seed)
-    cache = target.empty_cache(batch=1, capacity_tokens=capacity)
-    engine = Engine(target, cache, plan.temperature, generator)
-    ids = torch.tensor([prompt], device=target.device)
-    proposer = None if proposer_for is None else proposer_for(ids, (1, capacity))
-    engine.prefill(sequences)
-    _step(engine, sequences, proposer, plan)
-    begun, length, done = time.perf_counter(), int(sequences.lengths[0]), 0
-    while done < steps if steps is not None else int(sequences.lengths[0]) < length + plan.answer_tokens:
-        _step(engine, sequences, proposer, plan)
-        done += 1
-    return _Timed(time.perf_counter() - begun, done, int(sequences.lengths[0]) - length)
+
+    def __init__(
+        self, target: LanguageModel, proposer_for: ProposerFor | None, prompt: list[int], *, plan: LoopPlan
+    ) -> None:
+        self._draft_tokens = plan.draft_tokens
+        # Scrambled text may be so predictable that a loop on it overtakes the one on real text.
+        capacity = len(prompt) + (plan.draft_tokens + 1) * (plan.answer_tokens + 2)
+        self._sequences = Sequences.from_prompts([prompt], capacity_tokens=capacity, device=target.device)
+        generator = torch.Generator(device=target.device).manual_seed(plan.seed)
+        cache = target.empty_cache(batch=1, capacity_tokens=capacity)
+        self._engine = Engine(target, cache, plan.temperature, generator)
+        ids = torch.tensor([prompt], device=target.device)
+        self._proposer = None if proposer_for is None else proposer_for(ids, (1, capacity))
+        self._engine.prefill(self._sequences)
+        self._run()
+        self._start = self._length
+        self.seconds, self.steps = 0.0, 0
+
+    @property
+    def tokens(self) -> int:
+        """Emitted since the clock started."""
+        return self._length - self._start
+
+    @property
+    def _length(self) -> int:
+        return int(self._sequences.lengths[0])
+
+    def step(self) -> None:
+        """One step or round, timed."""
+        begun = time.perf_counter()
+        self._run()
+        self.seconds += time.perf_counter() - begun
+        self.steps += 1
+
+    def _run(self) -> None:
+        longest = self._length
+        if self._proposer is None:
+            self._engine.plain_step(self._sequences, span=longest)
+        else:
+            span = longest + self._draft_tokens + 1
+            self._engine.speculative_round(self._sequences, self._proposer, draft_tokens=self._draft_tokens, span=span)
 
 
-def _step(engine: Engine, sequences: Sequences, proposer: Proposer | None, plan: LoopPlan) -> None:
-    longest = int(sequences.lengths[0])
-    if proposer is None:
-        engine.plain_step(sequences, span=longest)
-    else:
-        engine.speculative_round(
-            sequences, proposer, draft_tokens=plan.draft_tokens, span=longest + plan.draft_tokens + 1
-        )
+_Pair = tuple[_Loop, _Loop]
+"""The plain and the speculative loop on one prompt."""
+
+
+def _pair(target: LanguageModel, proposer_for: ProposerFor, prompt: list[int], *, plan: LoopPlan) -> _Pair:
+    return _Loop(target, None, prompt, plan=plan), _Loop(target, proposer_for, prompt, plan=plan)
+
+
+def _take_turns(real: _Pair, apart: _Pair, *, tokens: int) -> None:
+    while min(real[0].tokens, real[1].tokens) < tokens:
+        behind = 0 if real[0].tokens <= real[1].tokens else 1
+        real[behind].step()
+        apart[behind].step()
+
+
+def _sum(pairs: list[_Pair], which: int, what: str) -> float:
+    return float(sum(getattr(pair[which], what) for pair in pairs))

@@ -19,36 +19,46 @@ class TrainingPlan:
 
     Attributes
     ----------
+    first_layers_fraction
+        Share of the target's layers that the head stands on.
     draft_vocab
         Ids the head can propose: the most frequent of the training text.
     unrolled
-        Passes over the head's own hidden states per training step; 1 trains the first draft only.
+        Passes over the head's own hidden states per training step, in the last `unrolled_fraction` of the steps; the
+        steps before them train the first draft only.
     window_count
         Windows of text taken from the slices together.
     """
 
     window_tokens: int = 192
-    window_count: int = 320
-    batch_windows: int = 4
-    epochs: int = 5
+    window_count: int = 660
+    batch_windows: int = 2
+    epochs: int = 3
     unrolled: int = 2
+    unrolled_fraction: float = 0.25
+    first_layers_fraction: float = 0.67
     draft_vocab: int = 8192
-    learning_rate: float = 2e-3
+    learning_rate: float = 5e-4
     warmup_fraction: float = 0.05
     seed: int = 0
 
-    window_count: int = 320
-
-
-NORM_RATE = 20.0
-"""Learning rate of norms over that of matrices: they start at 1 and have to become as sharp as the target's."""
+    def first_layers(self, layers: int) -> int:
+        """Of a target with so many: at least one, and one less than all."""
+        return min(max(1, round(self.first_layers_fraction * layers)), layers - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingText:
-    """Windows of token ids `(windows, window_tokens)` and the target's hidden states of them."""
+    """Windows of token ids `(windows, window_tokens)` and what the target makes of them.
+
+    Attributes
+    ----------
+    first, hidden
+        Its hidden states `(windows, window_tokens, hidden)` after the layers that the head shares, and after the last.
+    """
 
     tokens: torch.Tensor
+    first: torch.Tensor
     hidden: torch.Tensor
 
 
@@ -56,17 +66,23 @@ Told = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
 
-def target_states(target: LanguageModel, tokens: torch.Tensor, *, batch_windows: int, told: Told) -> TrainingText:
+def target_states(
+    target: LanguageModel, tokens: torch.Tensor, *, first_layers: int, batch_windows: int, told: Told
+) -> TrainingText:
     """Run the target once over all windows; later epochs reuse its hidden states."""
-    parts: list[torch.Tensor] = []
+    below = target.with_layers(range(first_layers))
+    above = target.with_layers(range(first_layers, target.shape.layers))
+    parts: list[tuple[torch.Tensor, torch.Tensor]] = []
     with torch.inference_mode():
-        for start in range(0, len(tokens), batch_windows):
-            batch = tokens[start : start + batch_windows]
-            places = torch.arange(batch.shape[1]).repeat(len(batch), 1)
-            cache = target.empty_cache(batch=len(batch), capacity_tokens=batch.shape[1])
-            parts.append(target.forward(batch, places, cache=cache, span=batch.shape[1]))
-            told("target over training text", start + len(batch), len(tokens))
-    return TrainingText(tokens, torch.cat(parts).clone())
+        for batch in tokens.split(batch_windows):
+            (rows, span) = batch.shape
+            places = torch.arange(span).repeat(rows, 1)
+            caches = [part.empty_cache(batch=rows, capacity_tokens=span) for part in (below, above)]
+            first = below.forward(batch, places, cache=caches[0], span=span)
+            parts.append((first, above.through(first, places, cache=caches[1], span=span)))
+            told("target over training text", sum(len(each[0]) for each in parts), len(tokens))
+    first, hidden = (torch.cat(column).clone() for column in zip(*parts, strict=True))
+    return TrainingText(tokens, first, hidden)
 
 
 def train_from_ids(
@@ -79,8 +95,10 @@ def train_from_ids(
     counted
         More text: the head can propose the ids that are most frequent here.
     """
-    text = target_states(target, torch.tensor(list(windows)), batch_windows=8, told=told)
-    return train_head(target, text, plan, ids=frequent_ids(torch.tensor(counted), plan.draft_vocab), told=told)
+    first_layers = plan.first_layers(target.shape.layers)
+    text = target_states(target, torch.tensor(list(windows)), first_layers=first_layers, batch_windows=8, told=told)
+    head = Head(target, first_layers=first_layers, ids=frequent_ids(torch.tensor(counted), plan.draft_vocab))
+    return train_head(head, target, text, plan, told=told)
 
 
 def frequent_ids(tokens: torch.Tensor, count: int) -> torch.Tensor:
@@ -90,27 +108,22 @@ def frequent_ids(tokens: torch.Tensor, count: int) -> torch.Tensor:
     return ids[order[:count]].sort().values
 
 
-def train_head(target: LanguageModel, text: TrainingText, plan: TrainingPlan, *, ids: torch.Tensor, told: Told) -> Head:
-    """Minimise the cross entropy of the head's law under the target's, over `unrolled` passes."""
-    torch.manual_seed(plan.seed)
-    size = HeadSize.beside(target, draft_vocab=len(ids))
-    head = Head(size, embedding=target.embedding.float(), ids=ids)
-    teacher = target.lm_rows(ids)
-    steps_per_epoch = -(-len(text.tokens) // plan.batch_windows)
-    total = plan.epochs * steps_per_epoch
-    head.scale_features(text.hidden[:: plan.batch_windows], target.final_norm)
-    rates = (plan.learning_rate, NORM_RATE * plan.learning_rate)
-    matrices, norms = ([part for part in head.parameters() if (part.dim() == 1) is alone] for alone in (False, True))
-    groups = [{"params": part, "lr": rate} for part, rate in zip((matrices, norms), rates, strict=True)]
-    optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.95), weight_decay=0.01)
+def train_head(head: Head, target: LanguageModel, text: TrainingText, plan: TrainingPlan, *, told: Told) -> Head:
+    """Minimise the cross entropy of the head's law under the target's."""
+    head.scale_features(text.first[:: plan.batch_windows])
+    optimiser = torch.optim.AdamW(
+        head.parameters(), lr=plan.learning_rate, betas=(0.9, 0.95), weight_decay=0.01, fused=True
+    )
+    total = plan.epochs * -(-len(text.tokens) // plan.batch_windows)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, max_lr=list(rates), total_steps=total, pct_start=plan.warmup_fraction, cycle_momentum=False
+        optimiser, plan.learning_rate, total_steps=total, pct_start=plan.warmup_fraction, cycle_momentum=False
     )
     order = torch.Generator().manual_seed(plan.seed)
     done = 0
     for _ in range(plan.epochs):
         for chosen in torch.randperm(len(text.tokens), generator=order).split(plan.batch_windows):
-            loss = _loss(head, target, text, chosen=chosen, teacher=teacher, unrolled=plan.unrolled)
+            passes = plan.unrolled if done >= (1.0 - plan.unrolled_fraction) * total else 1
+            loss = _loss(head, target, text, chosen=chosen, passes=passes)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(head.parameters(), 1.0)
@@ -121,30 +134,24 @@ def train_head(target: LanguageModel, text: TrainingText, plan: TrainingPlan, *,
     return head.eval()
 
 
-def _loss(
-    head: Head,
-    target: LanguageModel,
-    text: TrainingText,
-    *,
-    chosen: torch.Tensor,
-    teacher: torch.Tensor,
-    unrolled: int,
-) -> torch.Tensor:
+def _loss(head: Head, target: LanguageModel, text: TrainingText, *, chosen: torch.Tensor, passes: int) -> torch.Tensor:
     """Mean over rows and passes.
 
-    Pass j predicts what follows token i + 1 from its embedding and a feature of place i that is j passes old.
+    Pass j predicts what follows token i + 1 from that token and a feature of place i that is j passes old.
     """
-    tokens, hidden = text.tokens[chosen], text.hidden[chosen]
+    first, hidden = text.first[chosen].float(), text.hidden[chosen]
+    rows, span = text.tokens[chosen].shape
     with torch.no_grad(), _half():
-        law = torch.softmax(torch.nn.functional.linear(target.normed(hidden), teacher).float(), dim=-1)
-    features, span = hidden[:, :-1], tokens.shape[1]
-    places = torch.arange(1, span).repeat(len(tokens), 1)
+        law = torch.softmax(torch.nn.functional.linear(target.normed(hidden), head.lm_rows).float(), dim=-1)
+    features = hidden[:, :-1]
+    places = torch.arange(1, span).repeat(rows, 1)
     losses: list[torch.Tensor] = []
-    for index in range(unrolled):
+    for index in range(passes):
         with _half():
-            out = head(tokens[:, index + 1 :], places[:, index:], cache=None, span=span, features=features)
+            out = head.trained_pass(first[:, index + 1 :], places[:, index:], span=span, features=features)
             logits = head.draft_logits(out)
-        losses.append(-(law[:, index + 1 :] * torch.log_softmax(logits.float(), dim=-1)).sum(dim=-1).mean())
+        wanted = law[:, index + 1 :].flatten(0, 1)
+        losses.append(torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), wanted))
         features = out[:, :-1]
     return torch.stack(losses).mean()
 
@@ -178,9 +185,9 @@ def load_head(path: Path, target: LanguageModel) -> Head:
         size = HeadSize(**{name: ast.literal_eval(value) for name, value in metadata.items()})
     except (SafetensorError, OSError, TypeError, ValueError) as error:
         raise InvalidInput(f"{path} cannot be read as a trained head ({error}); train it again") from error
-    if size != HeadSize.beside(target, draft_vocab=size.draft_vocab):
+    if size != HeadSize.beside(target, first_layers=size.first_layers, draft_vocab=size.draft_vocab):
         raise InvalidInput(f"{path} was trained for a target of another shape ({size}); train one for this target")
-    head = Head(size, embedding=target.embedding.float(), ids=tensors["ids"])
+    head = Head(target, first_layers=size.first_layers, ids=tensors["ids"])
     try:
         head.load_state_dict(tensors)
     except RuntimeError as error:

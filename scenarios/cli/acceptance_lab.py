@@ -55,8 +55,16 @@ def lab_command(**options: Any) -> int:
 @click.argument("folder", metavar="DIR", type=FOLDER)
 @click.option("--model", default="gemma", show_default=True, help="gemma, or a Hugging Face folder.")
 @click.option("--tasks", help="As for lab: what the head learns from.")
-@click.option("--windows", type=click.IntRange(8, 100_000), default=320, show_default=True, help="Stretches of text.")
-@click.option("--epochs", type=click.IntRange(1, 100), default=5, show_default=True, help="Times over them.")
+@click.option("--windows", type=click.IntRange(8, 100_000), default=660, show_default=True, help="Stretches of text.")
+@click.option(
+    "--first-layers",
+    "first_layers_fraction",
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    default=0.67,
+    show_default=True,
+    help="Share of the target's layers under the head.",
+)
+@click.option("--epochs", type=click.IntRange(1, 100), default=3, show_default=True, help="Times over them.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of text and training.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Cores used.")
 def train_head_command(folder: Path, **options: Any) -> int:
@@ -69,7 +77,12 @@ def train_head_command(folder: Path, **options: Any) -> int:
 
     make_folder(folder)
     told = _told()
-    plan = TrainingPlan(window_count=options["windows"], epochs=options["epochs"], seed=options["seed"])
+    plan = TrainingPlan(
+        window_count=options["windows"],
+        epochs=options["epochs"],
+        first_layers_fraction=options["first_layers_fraction"],
+        seed=options["seed"],
+    )
     head = trained_head(load(options["model"], told), chosen_slices(options["tasks"]), plan, told=told)
     save_head(head, folder / "head.safetensors")
     click.echo(f"wrote head.safetensors to {folder}; specdec acceptance lab --head {folder} measures it")

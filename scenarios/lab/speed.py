@@ -11,8 +11,7 @@ from scenarios.lab.results import CellResult
 from scenarios.lab.run import LabRun, Told, load, prompts_of, proposer_asked
 from scenarios.lab.texts import chosen_slices
 
-TIMED_PROMPTS = 3
-SCRAMBLED_STEPS = 12
+TIMED_PROMPTS = 5
 
 
 def time_cells(run: LabRun, out: Path, *, told: Told) -> list[tuple[CellResult, SpeedCell]]:
@@ -29,8 +28,6 @@ def time_cells(run: LabRun, out: Path, *, told: Told) -> list[tuple[CellResult, 
         prompts, _ = prompts_of(first[each.task], loaded, plan)
         loop = replace(plan.loop, temperature=each.temperature)
         factory = proposer_factory(loaded.model, asked, temperature=each.temperature)
-        speed = measure_speed(
-            loaded.model, factory, prompts=prompts[:TIMED_PROMPTS], plan=loop, scrambled=SCRAMBLED_STEPS
-        )
+        speed = measure_speed(loaded.model, factory, prompts=prompts[:TIMED_PROMPTS], plan=loop)
         timed.append((each, speed))
     return timed
