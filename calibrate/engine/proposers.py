@@ -89,7 +89,7 @@ class HeadProposer:
         tokens: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
         for index in range(draft_tokens):
-            chosen, law = choose(self.head.logits(hidden[:, -1]), self.temperature, generator=generator)
+            chosen, law = self.draw(hidden[:, -1], generator)
             tokens.append(chosen)
             if law is not None:
                 laws.append(law)
@@ -97,6 +97,10 @@ class HeadProposer:
                 places = places + 1
                 hidden = self.head.forward(chosen[:, None], places, cache=self.cache, span=span, features=hidden)
         return Drafts(torch.stack(tokens, dim=1), torch.stack(laws, dim=1) if laws else None)
+
+    def draw(self, hidden: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Draft of each row `(rows, hidden)` and the law over the vocabulary it was drawn from, None when greedy."""
+        return choose(self.head.logits(hidden), self.temperature, generator=generator)
 
 
 @dataclass(frozen=True, slots=True)

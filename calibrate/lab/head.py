@@ -59,7 +59,7 @@ class HeadSize:
 
 
 class Head(nn.Module):
-    """The trainable head; offers `forward`, `logits` and `empty_cache` as the engine's proposers ask for them.
+    """The trainable head; offers `forward`, `logits` and `empty_cache` to a proposer.
 
     Untrained it is the target without its middle: the first layers, then a copy of the last. The hidden state that it
     joins counts for nothing until training says how.
@@ -141,15 +141,14 @@ class Head(nn.Module):
         own = self._cache(1, len(x), span, dtype=dtype)
         return self._own_layer(x, positions, cache=(own.keys[0], own.values[0]), span=span, features=features)
 
-    def draft_logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """`(..., hidden) -> (..., draft_vocab)`."""
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """`(..., hidden) -> (..., draft_vocab)`: of `ids` alone."""
         return nn.functional.linear(normed(hidden, self.final_norm, self.shape.norm_eps), self.lm_rows)
 
-    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """`(..., hidden) -> (..., vocab)`, minus infinity where the head never proposes."""
-        own = self.draft_logits(hidden)
-        whole = torch.full((*own.shape[:-1], self.size.vocab), float("-inf"), dtype=own.dtype, device=own.device)
-        whole[..., self.ids] = own
+    def over_vocabulary(self, law: torch.Tensor) -> torch.Tensor:
+        """`(rows, draft_vocab) -> (rows, vocab)`: nothing where the head never proposes."""
+        whole = torch.zeros((len(law), self.size.vocab), dtype=law.dtype, device=law.device)
+        whole[:, self.ids] = law
         return whole
 
     def _own_layer(

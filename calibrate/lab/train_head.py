@@ -31,9 +31,9 @@ class TrainingPlan:
     """
 
     window_tokens: int = 192
-    window_count: int = 660
+    window_count: int = 900
     batch_windows: int = 2
-    epochs: int = 3
+    epochs: int = 2
     unrolled: int = 2
     unrolled_fraction: float = 0.25
     first_layers_fraction: float = 0.67
@@ -149,7 +149,7 @@ def _loss(head: Head, target: LanguageModel, text: TrainingText, *, chosen: torc
     for index in range(passes):
         with _half():
             out = head.trained_pass(first[:, index + 1 :], places[:, index:], span=span, features=features)
-            logits = head.draft_logits(out)
+            logits = head.logits(out)
         wanted = law[:, index + 1 :].flatten(0, 1)
         losses.append(torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), wanted))
         features = out[:, :-1]

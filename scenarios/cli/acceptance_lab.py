@@ -26,7 +26,7 @@ PROPOSERS = ("ngram", "suffix", "head", "layer-skip")
 @click.option("--tasks", help="Of code, json, prose, chat, agent, or files of your own, by comma. Default: all five.")
 @click.option("--temperature", "temperatures", type=click.FloatRange(0.0, 4.0), multiple=True, help="Default: 0.8.")
 @click.option("--draft-tokens", "-k", type=click.IntRange(1, 16), default=4, show_default=True, help="K.")
-@click.option("--prompts", type=click.IntRange(2, 256), default=16, show_default=True, help="Passages of a slice.")
+@click.option("--prompts", type=click.IntRange(2, 256), default=24, show_default=True, help="Passages of a slice.")
 @click.option("--prompt-tokens", type=click.IntRange(8, 8192), default=96, show_default=True, help="Real tokens each.")
 @click.option("--answer-tokens", type=click.IntRange(4, 4096), default=48, show_default=True, help="Tokens generated.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of passages, training, sampling.")
@@ -55,7 +55,7 @@ def lab_command(**options: Any) -> int:
 @click.argument("folder", metavar="DIR", type=FOLDER)
 @click.option("--model", default="gemma", show_default=True, help="gemma, or a Hugging Face folder.")
 @click.option("--tasks", help="As for lab: what the head learns from.")
-@click.option("--windows", type=click.IntRange(8, 100_000), default=660, show_default=True, help="Stretches of text.")
+@click.option("--windows", type=click.IntRange(8, 100_000), default=900, show_default=True, help="Stretches of text.")
 @click.option(
     "--first-layers",
     "first_layers_fraction",
@@ -64,7 +64,7 @@ def lab_command(**options: Any) -> int:
     show_default=True,
     help="Share of the target's layers under the head.",
 )
-@click.option("--epochs", type=click.IntRange(1, 100), default=3, show_default=True, help="Times over them.")
+@click.option("--epochs", type=click.IntRange(1, 100), default=2, show_default=True, help="Times over them.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of text and training.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Cores used.")
 def train_head_command(folder: Path, **options: Any) -> int:

@@ -39,7 +39,7 @@ class LabPlan:
     head: str | None = None
     tasks: str | None = None
     temperatures: tuple[float, ...] = (0.8,)
-    prompts: int = 16
+    prompts: int = 24
     prompt_tokens: int = 96
     loop: LoopPlan = field(default_factory=LoopPlan)
     training: TrainingPlan = field(default_factory=TrainingPlan)
