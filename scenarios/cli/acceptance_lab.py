@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.errors import InvalidInput
+from scenarios.cli.progress import work_progress
 
 if TYPE_CHECKING:
     from calibrate.lab.cells import ProposerKind
-    from scenarios.lab.run import LabPlan, LabRun, Told
+    from scenarios.lab.run import LabPlan, LabRun
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 PROPOSERS = ("ngram", "suffix", "head", "layer-skip")
@@ -43,7 +44,8 @@ def lab_command(**options: Any) -> int:
     from scenarios.lab.writing import write_run
 
     began_s = time.monotonic()
-    run = run_lab(plan, out, told=_told())
+    with work_progress() as told:
+        run = run_lab(plan, out, told=told)
     click.echo("\n".join(run_lines(run)))
     speed = _timed(run, out) if options["speed"] else []
     written = write_run(run, speed, out)
@@ -76,14 +78,14 @@ def train_head_command(folder: Path, **options: Any) -> int:
     from scenarios.lab.texts import chosen_slices
 
     make_folder(folder)
-    told = _told()
     plan = TrainingPlan(
         window_count=options["windows"],
         epochs=options["epochs"],
         first_layers_fraction=options["first_layers_fraction"],
         seed=options["seed"],
     )
-    head = trained_head(load(options["model"], told), chosen_slices(options["tasks"]), plan, told=told)
+    with work_progress() as told:
+        head = trained_head(load(options["model"], told), chosen_slices(options["tasks"]), plan, told=told)
     save_head(head, folder / "head.safetensors")
     click.echo(f"wrote head.safetensors to {folder}; specdec acceptance lab --head {folder} measures it")
     return 0
@@ -136,27 +138,11 @@ def _use(model: str, threads: int) -> None:
     use_threads(threads)
 
 
-def _told() -> Told:
-    """Progress on stderr: one line a kind of work, and a percentage on terminals."""
-    import sys
-
-    seen: set[str] = set()
-
-    def told(what: str, done: int, total: int) -> None:
-        kind = what.split(" (")[0]
-        if sys.stderr.isatty():
-            click.echo(f"\r{what}: {done}/{total}".ljust(79), nl=False, err=True)
-        elif kind not in seen:
-            click.echo(f"{kind} ...", err=True)
-        seen.add(kind)
-
-    return told
-
-
 def _timed(run: LabRun, out: Path) -> list[Any]:
     from scenarios.lab.speed import time_cells
     from scenarios.lab.text import speed_lines
 
-    cells = time_cells(run, out, told=_told())
+    with work_progress() as told:
+        cells = time_cells(run, out, told=told)
     click.echo("\n".join(speed_lines(cells)))
     return cells

@@ -41,6 +41,7 @@ _OPTIONS = (
     click.option("--alpha", metavar="A", help="Acceptance of one draft, the same at every position."),
     click.option("--per-position", metavar="LIST", help="Unconditional acceptance by position: 0.77,0.62,0.40."),
     click.option("--task", metavar="NAME", help="Published acceptance of a task, with its spread (assumed)."),
+    click.option("--acceptance", metavar="FILE", help="Measured: a fragment of acceptance lab or acceptance replay."),
     click.option("--slo", multiple=True, metavar="M_pQ=TIME", help="Objective, repeatable: tpot_p95=40ms."),
     click.option("--seeds", metavar="N", help="Paired repetitions behind every interval."),
     click.option("--seed", metavar="N", help="First seed."),
@@ -149,7 +150,7 @@ _PLACES: dict[str, tuple[str, str, Callable[[str, str], Any]]] = {
 
 
 def _put_acceptance(table: dict[str, Any], given: dict[str, Any]) -> None:
-    ways = [way for way in ("acceptance_length", "alpha", "per_position", "task") if way in given]
+    ways = [way for way in ("acceptance_length", "alpha", "per_position", "task", "acceptance") if way in given]
     if len(ways) > 1:
         raise InvalidInput(f"acceptance is given twice, by {' and '.join(_flag(way) for way in ways)}; keep one")
     for way in ways:
@@ -162,6 +163,10 @@ def _put_acceptance(table: dict[str, Any], given: dict[str, Any]) -> None:
             case "per_position":
                 shares = notation.number_list(value, field="--per-position", example="0.77,0.62,0.40")
                 table["acceptance"] = {"per_position": list(shares)}
+            case "acceptance":
+                from scenarios.fragments import put_fragment
+
+                put_fragment(table, value)
             case _:
                 table["acceptance"] = {"task": value}
 

@@ -1,4 +1,4 @@
-"""A progress bar with the time left, on stderr, for what takes longer than a second."""
+"""Progress bars with the time left, on stderr, for what takes longer than a second."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 QUIET_S = 1.0
 
@@ -20,19 +26,8 @@ def load_progress(*, quiet: bool = False, what: str = "simulating loads") -> Gen
     if quiet or not sys.stderr.isatty():
         yield _say_nothing
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        TextColumn(what),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    task = bar.add_task("loads", total=None)
+    bar = _bar(transient=True)
+    task = bar.add_task(what, total=None)
     began_s = time.monotonic()
     started = False
 
@@ -48,3 +43,49 @@ def load_progress(*, quiet: bool = False, what: str = "simulating loads") -> Gen
     finally:
         if started:
             bar.stop()
+
+
+@contextmanager
+def work_progress() -> Generator[Callable[[str, int, int], None]]:
+    """A `told(what, done, total)` for work of several kinds in turn; without a terminal, a line when a kind begins.
+
+    What follows " (" in `what` may change without making it another kind.
+    """
+    if not sys.stderr.isatty():
+        said: set[str] = set()
+
+        def say(what: str, done: int, total: int) -> None:
+            kind = what.split(" (")[0]
+            if kind not in said:
+                click.echo(f"{kind} ...", err=True)
+            said.add(kind)
+
+        yield say
+        return
+    with _bar(transient=False) as bar:
+        task, now = bar.add_task("", total=None), ""
+
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal now
+            kind = what.split(" (")[0]
+            if kind != now:
+                bar.reset(task)
+            now = kind
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield show
+
+
+def _bar(*, transient: bool) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=transient,
+    )

@@ -68,5 +68,5 @@ def save_figures(out: Path, cells: tuple[CellResult, ...], temperature: float) -
             draw(axes, chosen)
             axes.set_title(title)
             paths.append(out / f"{name}-{temperature:g}.png")
-            figure.savefig(paths[-1])
+            figure.savefig(paths[-1], metadata={"Software": None})
     return tuple(paths)

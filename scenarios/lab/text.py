@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import tomli_w
 
 from calibrate.lab.rounds import Estimate
 from calibrate.lab.speed import SpeedCell
+from scenarios.fragments import acceptance_fragment
 from scenarios.lab.results import CellResult, entropy_correlation
 from scenarios.lab.run import LabRun
-from scenarios.questions.replay import measured_acceptance
 from simulator.matchers.counts import RoundCounts
 
 MIN_SLICES = 8
@@ -90,14 +88,9 @@ def fragment_toml(run: LabRun, task: str, temperature: float) -> str | None:
     counts = RoundCounts(tables.sum(axis=0), without_bonus=0)
     if not counts.proposing_rounds:
         return None
-    method = METHODS[run.plan.proposer]
-    shares, fraction = measured_acceptance(counts)
-    speculation: dict[str, Any] = {"method": method, "draft_tokens": counts.draft_tokens}
-    if method in ("ngram", "suffix"):
-        speculation["proposal_fraction"] = fraction
     source = (
         f"{run.model_name} (sha256 {run.model_sha256[:16]}) with {run.plan.proposer} at temperature {temperature:g} on "
         f"{', '.join(each.slice_name for each in chosen)}: {counts.rounds} rounds"
     )
-    content = {"speculation": speculation, "acceptance": {"per_position": list(shares), "measured_on": source}}
+    content = acceptance_fragment(METHODS[run.plan.proposer], counts, measured_on=source)
     return f"# acceptance lab, task {task}\n{tomli_w.dumps(content)}"

@@ -9,6 +9,7 @@ from typing import Any
 
 import tomli_w
 
+from scenarios.fragments import acceptance_fragment
 from scenarios.imports.acceptance_banks import AcceptanceBank
 from scenarios.questions.replay import ReplayReport, VocabularyCeiling, measured_acceptance, measured_by_position
 from scenarios.report import words
@@ -76,15 +77,7 @@ def scenario_fragment(report: ReplayReport) -> dict[str, Any]:
     InvalidInput
         Nothing was ever proposed.
     """
-    counts = report.best.overall
-    speculation: dict[str, Any] = {"method": report.method, "draft_tokens": counts.draft_tokens}
-    if report.method == "suffix":
-        fractions, shares = measured_by_position(counts)
-        speculation["proposal_fractions"] = list(fractions)
-    else:
-        shares, speculation["proposal_fraction"] = measured_acceptance(counts)
-    acceptance = {"per_position": list(shares), "measured_on": source_text(report)}
-    return {"speculation": speculation, "acceptance": acceptance}
+    return acceptance_fragment(report.method, report.best.overall, measured_on=source_text(report))
 
 
 def source_text(report: ReplayReport) -> str:
