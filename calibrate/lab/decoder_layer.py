@@ -30,10 +30,20 @@ class Rotary:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the rows of a pass stand, `(batch, q)`, and what all layers of one kind share."""
+    """Where the rows of a pass stand, and what all layers of one kind share.
+
+    Attributes
+    ----------
+    slots
+        `(batch, q)` cache slots that the rows fill: their positions, but where a cache holds several passes.
+    span
+        Cache slots that are read.
+    masks
+        Additive, `(batch, 1, group * q, span)`.
+    """
 
     rows: torch.Tensor
-    positions: torch.Tensor
+    slots: torch.Tensor
     span: int
     masks: dict[LayerKind, torch.Tensor]
     rotary: dict[float, Rotary]
@@ -56,8 +66,27 @@ class Places:
         }
         bases = {kind.rope_base for kind in kinds}
         rotary = {base: rotary_at(positions, base, head_dim=sizes.head_dim) for base in bases}
-        rows = torch.arange(positions.shape[0], device=positions.device)[:, None]
-        return cls(rows, positions, span, masks, rotary)
+        return cls(_rows(positions), positions, span, masks, rotary)
+
+    @classmethod
+    def of_unrolled(
+        cls, shape: LmShape, positions: torch.Tensor, *, kind: LayerKind, index: int, span: int, dtype: torch.dtype
+    ) -> "Places":
+        """Rows of unrolled pass `index`, over a cache that holds the passes one after the other, `span` slots each.
+
+        A row at place p sees what it would see at work after `index` drafts: pass 0 up to p - index, then one entry of
+        each later pass, its own last.
+        """
+        slots = torch.arange((index + 1) * span, device=positions.device)
+        of_pass, place = slots // span, slots % span
+        newest = positions[:, :, None] - index
+        seen = torch.where(of_pass == 0, place <= newest, place == newest + of_pass)
+        if kind.window_tokens is not None:
+            seen &= place > positions[:, :, None] - kind.window_tokens
+        mask = torch.zeros(seen.shape, dtype=dtype, device=positions.device).masked_fill_(~seen, float("-inf"))
+        masks = {kind: mask.repeat(1, shape.sizes.group, 1)[:, None]}
+        rotary = {kind.rope_base: rotary_at(positions, kind.rope_base, head_dim=shape.sizes.head_dim)}
+        return cls(_rows(positions), positions + index * span, len(slots), masks, rotary)
 
 
 def run_layer(
@@ -95,6 +124,10 @@ def rotated(x: torch.Tensor, rotary: Rotary) -> torch.Tensor:
     return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1).to(x.dtype)
 
 
+def _rows(positions: torch.Tensor) -> torch.Tensor:
+    return torch.arange(positions.shape[0], device=positions.device)[:, None]
+
+
 def _attention(
     shape: LmShape,
     layer: Layer,
@@ -108,7 +141,7 @@ def _attention(
     keys, values = cache
     qkv = layer.qkv(normed(x, layer.vectors["attention_norm"], shape.norm_eps).reshape(batch * new, -1))
     if shape.has_qkv_bias:
-        qkv = qkv + layer.vectors["qkv_bias"]
+        qkv = qkv + layer.vectors["qkv_bias"].to(qkv.dtype)
     query, key, value = qkv.view(batch, new, -1, sizes.head_dim).split(
         (sizes.heads, sizes.kv_heads, sizes.kv_heads), dim=2
     )
@@ -116,8 +149,8 @@ def _attention(
         query = normed(query, layer.vectors["q_norm"], shape.norm_eps)
         key = normed(key, layer.vectors["k_norm"], shape.norm_eps)
     rotary = at.rotary[kind.rope_base]
-    keys[at.rows, :, at.positions] = rotated(key, rotary)
-    values[at.rows, :, at.positions] = value
+    keys[at.rows, :, at.slots] = rotated(key, rotary)
+    values[at.rows, :, at.slots] = value
     seen = slice(0, at.span)
     out = attend(rotated(query, rotary), keys[:, :, seen], values=values[:, :, seen], mask=at.masks[kind])
     return layer.o(out.view(batch * new, -1)).view(batch, new, -1)

@@ -7,6 +7,7 @@ the training text only, and training unrolls the head on its own hidden states. 
 proposed, so they bound acceptance from above.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import torch
@@ -23,8 +24,10 @@ class HeadSize:
 
     Attributes
     ----------
+    layers
+        Of the target.
     first_layers
-        Layers of the target that a drafted token runs through before the head's own.
+        Those that a drafted token runs through before the head's own.
     draft_vocab
         Ids it can propose.
     """
@@ -34,6 +37,7 @@ class HeadSize:
     kv_heads: int
     head_dim: int
     ffn: int
+    layers: int
     first_layers: int
     draft_vocab: int
     vocab: int
@@ -48,6 +52,7 @@ class HeadSize:
             kv_heads=sizes.kv_heads,
             head_dim=sizes.head_dim,
             ffn=sizes.ffn,
+            layers=sizes.layers,
             first_layers=first_layers,
             draft_vocab=draft_vocab,
             vocab=sizes.vocab,
@@ -101,12 +106,13 @@ class Head(nn.Module):
         Training steps are equally large for all weights; too small a scale and the joined states never count.
         """
         with torch.no_grad():
-            self.feature_norm.fill_(first.float().abs().mean())
+            self.feature_norm.fill_(first.abs().mean(dtype=torch.float32))
 
     def empty_cache(self, *, batch: int, capacity_tokens: int) -> KvCache:
         """Room for the first layers and, last, the head's own."""
-        dtype = self.fuse.weight.dtype
-        return self._cache(self.size.first_layers + 1, batch, capacity_tokens, dtype=dtype)
+        size = (self.size.first_layers + 1, batch, self.size.kv_heads, capacity_tokens, self.size.head_dim)
+        dtype, device = self.fuse.weight.dtype, self.ids.device
+        return KvCache(*(torch.zeros(size, dtype=dtype, device=device) for _ in ("keys", "values")))
 
     def begin(self, tokens: torch.Tensor, *, cache: KvCache) -> None:
         """Run the first token of each sequence `(batch, 1)` through the first layers.
@@ -128,18 +134,41 @@ class Head(nn.Module):
         """Hidden states `(batch, q, hidden)` of new tokens `(batch, q)`; fills the cache."""
         assert features is not None, "a head joins the target's hidden states"
         x = self.first.forward(tokens, positions, cache=self._below(cache), span=span)
-        return self._own_layer(x, positions, cache=(cache.keys[-1], cache.values[-1]), span=span, features=features)
+        at = Places.of(self.shape, positions, kinds=[self.kind], span=span, dtype=cache.keys.dtype)
+        return self._own_layer(x, features, cache=KvCache(cache.keys[-1], cache.values[-1]), at=at)
 
-    def trained_pass(
-        self, x: torch.Tensor, positions: torch.Tensor, *, span: int, features: torch.Tensor
-    ) -> torch.Tensor:
-        """The same from states `x` `(batch, q, hidden)` after the first layers, the last rows of `span`.
+    def unrolled_pass(
+        self,
+        x: torch.Tensor,
+        positions: torch.Tensor,
+        *,
+        features: torch.Tensor,
+        span: int,
+        before: Sequence[KvCache],
+        dtype: torch.dtype,
+    ) -> tuple[torch.Tensor, KvCache]:
+        """All places of a text in one pass, for training: what draft `len(before) + 1` computes at each.
 
-        Slots before the first row stay empty, as they do in the cache of a running engine.
+        Parameters
+        ----------
+        x
+            States `(batch, q, hidden)` after the first layers of the rows at `positions`, the last of `span`.
+        features
+            The target's last hidden states one place before, or what the pass before this one computed there.
+        before
+            The caches of the passes before, each `span` long.
+
+        Returns
+        -------
+        tuple[torch.Tensor, KvCache]
+            Hidden states `(batch, q, hidden)`, and this pass's own cache.
         """
-        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
-        own = self._cache(1, len(x), span, dtype=dtype)
-        return self._own_layer(x, positions, cache=(own.keys[0], own.values[0]), span=span, features=features)
+        size = (len(x), self.size.kv_heads, span, self.size.head_dim)
+        parts = [*before, KvCache(*(torch.zeros(size, dtype=dtype, device=x.device) for _ in ("keys", "values")))]
+        whole = KvCache(torch.cat([part.keys for part in parts], 2), torch.cat([part.values for part in parts], 2))
+        at = Places.of_unrolled(self.shape, positions, kind=self.kind, index=len(before), span=span, dtype=dtype)
+        out = self._own_layer(x, features, cache=whole, at=at)
+        return out, KvCache(whole.keys[:, :, -span:], whole.values[:, :, -span:])
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """`(..., hidden) -> (..., draft_vocab)`: of `ids` alone."""
@@ -151,26 +180,13 @@ class Head(nn.Module):
         whole[:, self.ids] = law
         return whole
 
-    def _own_layer(
-        self,
-        x: torch.Tensor,
-        positions: torch.Tensor,
-        *,
-        cache: tuple[torch.Tensor, torch.Tensor],
-        span: int,
-        features: torch.Tensor,
-    ) -> torch.Tensor:
+    def _own_layer(self, x: torch.Tensor, features: torch.Tensor, *, cache: KvCache, at: Places) -> torch.Tensor:
         layer = Layer(self.qkv, self.o, self.gate_up, self.down, dict(self.vectors.items()))
-        places = Places.of(self.shape, positions, kinds=[self.kind], span=span, dtype=cache[0].dtype)
         x = x + self.fuse(normed(features, self.feature_norm, self.shape.norm_eps))
-        return run_layer(self.shape, layer, x, cache=cache, kind=self.kind, at=places)
+        return run_layer(self.shape, layer, x, cache=(cache.keys, cache.values), kind=self.kind, at=at)
 
     def _below(self, cache: KvCache) -> KvCache:
         return KvCache(cache.keys[:-1], cache.values[:-1])
-
-    def _cache(self, layers: int, batch: int, capacity_tokens: int, *, dtype: torch.dtype) -> KvCache:
-        size = (layers, batch, self.size.kv_heads, capacity_tokens, self.size.head_dim)
-        return KvCache(*(torch.zeros(size, dtype=dtype, device=self.ids.device) for _ in ("keys", "values")))
 
 
 def _linear(weight: torch.Tensor) -> nn.Linear:

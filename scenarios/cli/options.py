@@ -153,6 +153,9 @@ def _put_acceptance(table: dict[str, Any], given: dict[str, Any]) -> None:
     ways = [way for way in ("acceptance_length", "alpha", "per_position", "task", "acceptance") if way in given]
     if len(ways) > 1:
         raise InvalidInput(f"acceptance is given twice, by {' and '.join(_flag(way) for way in ways)}; keep one")
+    for option in ("proposal_fraction", "proposal_fractions"):
+        if "acceptance" in given and option in given:
+            raise InvalidInput(f"proposals are given twice, by {_flag(option)} and --acceptance; keep one")
     for way in ways:
         value = given[way]
         match way:
@@ -166,7 +169,7 @@ def _put_acceptance(table: dict[str, Any], given: dict[str, Any]) -> None:
             case "acceptance":
                 from scenarios.fragments import put_fragment
 
-                put_fragment(table, value)
+                put_fragment(table, value, served_file=given.get("file"))
             case _:
                 table["acceptance"] = {"task": value}
 

@@ -47,30 +47,29 @@ def load_progress(*, quiet: bool = False, what: str = "simulating loads") -> Gen
 
 @contextmanager
 def work_progress() -> Generator[Callable[[str, int, int], None]]:
-    """A `told(what, done, total)` for work of several kinds in turn; without a terminal, a line when a kind begins.
+    """A `told(what, done, total)` for pieces of work in turn; without a terminal, a line when each begins.
 
-    What follows " (" in `what` may change without making it another kind.
+    What stands in brackets at the end of `what` is a reading that changes all the time, and no other piece of work.
     """
     if not sys.stderr.isatty():
         said: set[str] = set()
 
         def say(what: str, done: int, total: int) -> None:
-            kind = what.split(" (")[0]
-            if kind not in said:
-                click.echo(f"{kind} ...", err=True)
-            said.add(kind)
+            piece = what.split(" (")[0]
+            if piece not in said:
+                click.echo(f"{piece} ...", err=True)
+            said.add(piece)
 
         yield say
         return
     with _bar(transient=False) as bar:
-        task, now = bar.add_task("", total=None), ""
+        task, before = bar.add_task("", total=None), 0
 
         def show(what: str, done: int, total: int) -> None:
-            nonlocal now
-            kind = what.split(" (")[0]
-            if kind != now:
+            nonlocal before
+            if done < before:  # the next count begins, and the time left with it
                 bar.reset(task)
-            now = kind
+            before = done
             bar.update(task, description=what, completed=done, total=total)
 
         yield show

@@ -11,7 +11,7 @@ from scenarios.lab.results import CellResult
 from scenarios.lab.run import LabRun, Told, load, prompts_of, proposer_asked
 from scenarios.lab.texts import chosen_slices
 
-TIMED_PROMPTS = 5
+TIMED_PROMPTS = 12
 
 
 def time_cells(run: LabRun, out: Path, *, told: Told) -> list[tuple[CellResult, SpeedCell]]:
@@ -24,10 +24,16 @@ def time_cells(run: LabRun, out: Path, *, told: Told) -> list[tuple[CellResult, 
     names = {text.name for text in first.values()}
     cells = [each for each in run.cells if each.slice_name in names]
     for index, each in enumerate(cells):
-        told("timing both loops", index, len(cells))
+        told(f"timing both loops ({each.slice_name} at temperature {each.temperature:g})", index, len(cells))
         prompts, _ = prompts_of(first[each.task], loaded, plan)
         loop = replace(plan.loop, temperature=each.temperature)
         factory = proposer_factory(loaded.model, asked, temperature=each.temperature)
-        speed = measure_speed(loaded.model, factory, prompts=prompts[:TIMED_PROMPTS], plan=loop)
+        speed = measure_speed(
+            loaded.model,
+            factory,
+            prompts=prompts[:TIMED_PROMPTS],
+            plan=loop,
+            acceptance_length=each.cell.length.mean,
+        )
         timed.append((each, speed))
     return timed

@@ -69,12 +69,19 @@ def _correlation_line(run: LabRun, temperature: float) -> str:
 
 def speed_lines(cells: list[tuple[CellResult, SpeedCell]]) -> list[str]:
     """Predicted against measured, one line a cell."""
-    lines = ["", "speed on this machine, batch 1 (measured); predicted = AL / R from step times on scrambled text"]
-    lines.append(f"{'slice':<18} {'temp':>4} {'AL':>5} {'R':>5} {'S measured':>11} {'S predicted':>12} {'error':>7}")
+    lines = [
+        "",
+        "speed on this machine, batch 1 (measured); predicted = AL / R, AL of the answers above, R from steps on "
+        "scrambled text",
+        f"{'slice':<18} {'temp':>4} {'AL':>5} {'AL timed':>9} {'R':>5} {'S measured (quartiles)':>23} "
+        f"{'S predicted':>12} {'error':>7}",
+    ]
     for each, speed in cells:
+        measured = f"{speed.measured_speedup:.3f} ({speed.measured_low:.2f}-{speed.measured_high:.2f})"
         lines.append(
-            f"{each.slice_name:<18} {each.temperature:>4g} {speed.acceptance_length:>5.2f} {speed.round_cost:>5.2f} "
-            f"{speed.measured_speedup:>11.3f} {speed.predicted_speedup:>12.3f} {speed.error:>+7.1%}"
+            f"{each.slice_name:<18} {each.temperature:>4g} {speed.acceptance_length:>5.2f} "
+            f"{speed.timed_acceptance_length:>9.2f} {speed.round_cost:>5.2f} {measured:>23} "
+            f"{speed.predicted_speedup:>12.3f} {speed.error:>+7.1%}"
         )
     errors = np.abs([speed.error for _, speed in cells])
     lines.append(f"median |error| {np.median(errors):.1%}, largest {errors.max():.1%} over {len(cells)} cells")

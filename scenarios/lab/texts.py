@@ -53,8 +53,8 @@ class TextSlice:
         if len(self.files) == 1:
             cut = sizes[0] * 2 // 3
             return [(Stretch(self.files[0], 0, cut), False), (Stretch(self.files[0], cut, sizes[0]), True)]
-        # By the hash of the name, so that more files do not move the others between the halves.
-        by_hash = sorted(range(len(self.files)), key=lambda index: _hash(self.files[index].name))
+        # By the hash of folder and name: files of one name in many folders have nothing else to tell them apart.
+        by_hash = sorted(range(len(self.files)), key=lambda index: _hash("/".join(self.files[index].parts[-2:])))
         tests = set(by_hash[: max(1, len(by_hash) // 3)])
         return [(Stretch(file, 0, sizes[index]), index in tests) for index, file in enumerate(self.files)]
 
@@ -132,6 +132,7 @@ def _of_task(task: str) -> list[TextSlice]:
 
 
 def _own_slices() -> list[TextSlice]:
+    """What an installation holds, but its licences: they are copies of few texts, so no split keeps them apart."""
     paths = sysconfig.get_paths()
     library, packages = Path(paths["stdlib"]), Path(paths["purelib"])
     models = Path(__file__).parents[2] / "roofline" / "catalog" / "models"
@@ -157,9 +158,6 @@ def _own_slices() -> list[TextSlice]:
         TextSlice("measured-tables", "json", files(models.parent / "calibrations", "*.json"), "Apache-2.0"),
         TextSlice("language-reference", "prose", files(library / "pydoc_data", "topics.py"), "PSF-2.0"),
         TextSlice("package-readmes", "prose", files(packages, "*.dist-info/METADATA"), "of each package"),
-        TextSlice(
-            "licences", "prose", files(packages, "*.dist-info/licenses/LICENSE*", "*.dist-info/LICENSE*"), "of each"
-        ),
         TextSlice("stories", "prose", files(SMALL_TEXTS / "story", "*.txt"), "Apache-2.0"),
         TextSlice("conversations", "chat", files(SMALL_TEXTS / "chat", "*.txt"), "Apache-2.0"),
         TextSlice("shell-sessions", "agent", files(SMALL_TEXTS / "agent", "*.txt"), "Apache-2.0"),

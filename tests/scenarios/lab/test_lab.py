@@ -130,6 +130,25 @@ def test_training_and_measuring_share_no_byte():
                 assert shown.file != learnt.file or apart
 
 
+def seen_fraction(text_slice) -> float:
+    """Of the stretches of 80 characters in the measuring part, those that stand in the training part too."""
+
+    def stretches(parts: tuple[Stretch, ...]) -> set[str]:
+        texts = (" ".join(part.text(part.first, part.end - part.first).split()) for part in parts)
+        return {text[at : at + 80] for text in texts for at in range(len(text) - 80)}
+
+    measured = stretches(text_slice.for_measuring())
+    return len(measured & stretches(text_slice.for_training())) / len(measured)
+
+
+def test_what_is_measured_hardly_stands_in_what_is_learnt_from():
+    # Configs and tables of one kind share their keys; prose, chat and logs share nothing.
+    limits = {"json": 0.4, "code": 0.1, "prose": 0.15}
+    for text_slice in chosen_slices(None):
+        if text_slice.name != "python-library":  # 4 MB, and slow
+            assert seen_fraction(text_slice) <= limits.get(text_slice.task, 0.0), text_slice.name
+
+
 def test_every_task_has_text_here_and_the_shipped_texts_hold_whole_passages():
     assert {each.task for each in chosen_slices(None)} == set(TASKS)
     assert all(path.stat().st_size > 1000 for path in SMALL_TEXTS.glob("*/*.txt"))
