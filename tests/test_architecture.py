@@ -88,6 +88,8 @@ def test_the_torch_engine_is_imported_lazily():
         if file.path.startswith(TORCH_WHEN_LOADED):
             return
         for module, line in imports_when_loaded(file.tree):
+            if module.startswith(("calibrate.lab.plans", "scenarios.lab.plan")):  # numbers that a command line shows
+                continue
             if module.startswith(("calibrate.engine", "calibrate.lab", "scenarios.lab")) or module == "torch":
                 yield f"{file.path}:{line} imports {module} when loaded; import it where it is used"
 

@@ -1,5 +1,6 @@
 """Who drafts: a draft model, a one-layer head on the target's hidden states, or n-gram matching of the ids."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -63,17 +64,27 @@ class ModelProposer:
         return choose(self.model.logits(hidden[:, -1]), self.temperature, generator=generator)
 
 
+Draw = Callable[[torch.Tensor, float, torch.Generator], tuple[torch.Tensor, torch.Tensor | None]]
+"""From hidden states `(rows, hidden)` at a temperature: drafts of the rows, their laws over the vocabulary or None."""
+
+
 @dataclass(slots=True)
 class HeadProposer:
     """An EAGLE-like head: joins each token's embedding with the target's hidden state one place before it.
 
     The first pass runs over all rows of the last target pass (rejected ones too: their entries are overwritten),
     the later ones feed the head its own hidden state.
+
+    Attributes
+    ----------
+    draw
+        For a head with a vocabulary of its own; None draws from its logits.
     """
 
     head: Runs
     cache: KvCache
     temperature: float
+    draw: Draw | None = None
 
     def propose(
         self, sequences: Sequences, draft_tokens: int, *, span: int, generator: torch.Generator, last: TargetPass | None
@@ -89,7 +100,7 @@ class HeadProposer:
         tokens: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
         for index in range(draft_tokens):
-            chosen, law = self.draw(hidden[:, -1], generator)
+            chosen, law = self._draw(hidden[:, -1], generator)
             tokens.append(chosen)
             if law is not None:
                 laws.append(law)
@@ -98,8 +109,9 @@ class HeadProposer:
                 hidden = self.head.forward(chosen[:, None], places, cache=self.cache, span=span, features=hidden)
         return Drafts(torch.stack(tokens, dim=1), torch.stack(laws, dim=1) if laws else None)
 
-    def draw(self, hidden: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Draft of each row `(rows, hidden)` and the law over the vocabulary it was drawn from, None when greedy."""
+    def _draw(self, hidden: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
+        if self.draw is not None:
+            return self.draw(hidden, self.temperature, generator)
         return choose(self.head.logits(hidden), self.temperature, generator=generator)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -14,13 +13,13 @@ from calibrate.lab.language_model import LanguageModel
 from calibrate.lab.loading import Loaded
 from calibrate.lab.measure import (
     Answers,
-    LoopPlan,
     NothingProposed,
     ProposerFor,
     head_proposer,
     measure,
     model_proposer,
 )
+from calibrate.lab.plans import LoopPlan, ProposerKind
 from calibrate.lab.rounds import (
     Estimate,
     RoundLog,
@@ -42,7 +41,6 @@ from simulator.matchers import (
     batch_of,
 )
 
-ProposerKind = Literal["ngram", "suffix", "head", "layer-skip", "draft"]
 NGRAM_TOKENS = (2, 5)
 """Shortest and longest n-gram looked up; short prompts hold no long ones."""
 

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from calibrate.engine.model import KvCache
+from calibrate.engine.sampler import choose
 from calibrate.lab.decoder_layer import Layer, Places, normed, run_layer
 from calibrate.lab.language_model import LanguageModel
 
@@ -174,11 +175,16 @@ class Head(nn.Module):
         """`(..., hidden) -> (..., draft_vocab)`: of `ids` alone."""
         return nn.functional.linear(normed(hidden, self.final_norm, self.shape.norm_eps), self.lm_rows)
 
-    def over_vocabulary(self, law: torch.Tensor) -> torch.Tensor:
-        """`(rows, draft_vocab) -> (rows, vocab)`: nothing where the head never proposes."""
+    def draw(
+        self, hidden: torch.Tensor, temperature: float, generator: torch.Generator
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Drafts of rows `(rows, hidden)`, drawn among `ids`, and their law `(rows, vocab)`; None when greedy."""
+        chosen, law = choose(self.logits(hidden), temperature, generator=generator)
+        if law is None:
+            return self.ids[chosen], None
         whole = torch.zeros((len(law), self.size.vocab), dtype=law.dtype, device=law.device)
         whole[:, self.ids] = law
-        return whole
+        return self.ids[chosen], whole
 
     def _own_layer(self, x: torch.Tensor, features: torch.Tensor, *, cache: KvCache, at: Places) -> torch.Tensor:
         layer = Layer(self.qkv, self.o, self.gate_up, self.down, dict(self.vectors.items()))

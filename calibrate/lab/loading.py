@@ -19,7 +19,6 @@ from calibrate.shapes import DecoderShape, EngineDType
 from calibrate.writing import make_folder
 from roofline.errors import InvalidInput
 
-GEMMA = "gemma"
 GEMMA_NOTICE = (
     "Gemma 3 270M (base) comes under the Gemma Terms of Use, https://ai.google.dev/gemma/terms, which is not an "
     "open-source licence; using it means accepting them. The weights are read from the installed package "

@@ -9,24 +9,12 @@ from numpy.typing import NDArray
 
 from calibrate.engine.loop import Engine
 from calibrate.engine.proposers import HeadProposer, ModelProposer, Proposer
-from calibrate.engine.sampler import NOT_DRAFTED, Drafts, Verified, choose, law_of
+from calibrate.engine.sampler import NOT_DRAFTED, Drafts, Verified, law_of
 from calibrate.engine.sequences import Sequences
 from calibrate.lab.head import Head
 from calibrate.lab.language_model import LanguageModel
+from calibrate.lab.plans import LoopPlan
 from calibrate.lab.rounds import RoundLog
-
-
-@dataclass(frozen=True, slots=True)
-class LoopPlan:
-    """How answers are generated.
-
-    `temperature` 0 is greedy; entropies are then those of temperature 1, for a greedy law has none.
-    """
-
-    draft_tokens: int = 4
-    answer_tokens: int = 48
-    temperature: float = 0.8
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +37,6 @@ class NothingProposed:
         return Drafts(empty, None)
 
 
-@dataclass(slots=True)
-class OwnVocabularyProposer(HeadProposer):
-    """Draws drafts among the ids that a head can propose, a fraction of the vocabulary, as engines do with EAGLE-3."""
-
-    head: Head  # pyright: ignore[reportIncompatibleVariableOverride]  # what the class is for
-
-    def draw(self, hidden: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Draft of each row and its law over the target's vocabulary."""
-        chosen, law = choose(self.head.logits(hidden), self.temperature, generator=generator)
-        return self.head.ids[chosen], None if law is None else self.head.over_vocabulary(law)
-
-
 Room = tuple[int, int]
 """Sequences, and cache slots of each."""
 
@@ -70,7 +46,7 @@ def head_proposer(head: Head, prompts: torch.Tensor, room: Room, *, temperature:
     batch, capacity_tokens = room
     cache = head.empty_cache(batch=batch, capacity_tokens=capacity_tokens)
     head.begin(prompts[:, :1], cache=cache)
-    return OwnVocabularyProposer(head, cache, temperature)
+    return HeadProposer(head, cache, temperature, draw=head.draw)
 
 
 def model_proposer(model: LanguageModel, prompts: torch.Tensor, room: Room, *, temperature: float) -> Proposer:

@@ -15,7 +15,8 @@ import torch
 from calibrate.engine.loop import Engine
 from calibrate.engine.sequences import Sequences
 from calibrate.lab.language_model import LanguageModel
-from calibrate.lab.measure import LoopPlan, ProposerFor
+from calibrate.lab.measure import ProposerFor
+from calibrate.lab.plans import LoopPlan
 
 Clock = Callable[[], float]
 """Seconds since whenever."""

@@ -1,7 +1,6 @@
 """Distil a head from the target on text: its laws are the labels, so no text is right or wrong."""
 
 import ast
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,47 +10,9 @@ import torch
 from calibrate.engine.model import KvCache
 from calibrate.lab.head import Head, HeadSize
 from calibrate.lab.language_model import LanguageModel
+from calibrate.lab.plans import TrainingPlan
 from calibrate.writing import write_bytes_at_once
 from roofline.errors import InvalidInput
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingPlan:
-    """How a head is trained.
-
-    Attributes
-    ----------
-    first_layers_fraction
-        Share of the target's layers that the head stands on.
-    draft_vocab
-        Ids the head can propose: the most frequent of the training text.
-    unrolled
-        Drafts trained per step in the last `unrolled_fraction` of the steps, the first on the target's hidden states,
-        each later one on those of the draft before it; the steps before train the first draft only.
-    window_count
-        Windows of text taken from the slices together.
-    """
-
-    window_tokens: int = 192
-    window_count: int = 900
-    batch_windows: int = 2
-    epochs: int = 2
-    unrolled: int = 2
-    unrolled_fraction: float = 0.25
-    first_layers_fraction: float = 0.67
-    draft_vocab: int = 8192
-    learning_rate: float = 5e-4
-    warmup_fraction: float = 0.05
-    seed: int = 0
-
-    def first_layers(self, layers: int) -> int:
-        """Of a target with so many: at least one where there are two, at most all but one."""
-        return min(max(1, round(self.first_layers_fraction * layers)), layers - 1)
-
-    def rate(self, step: int, steps: int) -> float:
-        """Share of the learning rate in a step: a linear warm-up under a falling cosine."""
-        warm = min(1.0, (step + 1) / max(1.0, self.warmup_fraction * steps))
-        return warm * 0.5 * (1.0 + math.cos(math.pi * step / steps))
 
 
 @dataclass(frozen=True, slots=True)

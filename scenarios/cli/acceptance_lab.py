@@ -9,27 +9,46 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calibrate.lab.plans import GEMMA, LoopPlan, ProposerKind, TrainingPlan
 from roofline.errors import InvalidInput
 from scenarios.cli.progress import work_progress
+from scenarios.lab.plan import LabPlan
 
 if TYPE_CHECKING:
-    from calibrate.lab.cells import ProposerKind
-    from scenarios.lab.run import LabPlan, LabRun
+    from scenarios.lab.run import LabRun
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 PROPOSERS = ("ngram", "suffix", "head", "layer-skip")
+LAB, TRAINING = LabPlan(), TrainingPlan()
+"""What is done unless options say otherwise."""
 
 
 @click.command()
-@click.option("--model", default="gemma", show_default=True, help="gemma, or a Hugging Face folder.")
+@click.option("--model", default=GEMMA, show_default=True, help="gemma, or a Hugging Face folder.")
 @click.option("--proposer", default="head", show_default=True, help="ngram, suffix, head, layer-skip or draft:FOLDER.")
 @click.option("--head", "head_folder", type=FOLDER, help="Folder of a trained head. Default: train one into --out.")
 @click.option("--tasks", help="Of code, json, prose, chat, agent, or files of your own, by comma. Default: all five.")
 @click.option("--temperature", "temperatures", type=click.FloatRange(0.0, 4.0), multiple=True, help="Default: 0.8.")
-@click.option("--draft-tokens", "-k", type=click.IntRange(1, 16), default=4, show_default=True, help="K.")
-@click.option("--prompts", type=click.IntRange(2, 256), default=24, show_default=True, help="Passages of a slice.")
-@click.option("--prompt-tokens", type=click.IntRange(8, 8192), default=96, show_default=True, help="Real tokens each.")
-@click.option("--answer-tokens", type=click.IntRange(4, 4096), default=48, show_default=True, help="Tokens generated.")
+@click.option(
+    "--draft-tokens", "-k", type=click.IntRange(1, 16), default=LAB.loop.draft_tokens, show_default=True, help="K."
+)
+@click.option(
+    "--prompts", type=click.IntRange(2, 256), default=LAB.prompts, show_default=True, help="Passages of a slice."
+)
+@click.option(
+    "--prompt-tokens",
+    type=click.IntRange(8, 8192),
+    default=LAB.prompt_tokens,
+    show_default=True,
+    help="Real tokens each.",
+)
+@click.option(
+    "--answer-tokens",
+    type=click.IntRange(4, 4096),
+    default=LAB.loop.answer_tokens,
+    show_default=True,
+    help="Tokens generated.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of passages, training, sampling.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Cores used.")
 @click.option("--speed", is_flag=True, help="Also time the loop: measured against predicted speed-up.")
@@ -55,24 +74,32 @@ def lab_command(**options: Any) -> int:
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=FOLDER)
-@click.option("--model", default="gemma", show_default=True, help="gemma, or a Hugging Face folder.")
+@click.option("--model", default=GEMMA, show_default=True, help="gemma, or a Hugging Face folder.")
 @click.option("--tasks", help="As for lab: what the head learns from.")
-@click.option("--windows", type=click.IntRange(8, 100_000), default=900, show_default=True, help="Stretches of text.")
+@click.option(
+    "--windows",
+    type=click.IntRange(8, 100_000),
+    default=TRAINING.window_count,
+    show_default=True,
+    help="Stretches of text.",
+)
 @click.option(
     "--first-layers",
     "first_layers_fraction",
     type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
-    default=0.67,
+    default=TRAINING.first_layers_fraction,
     show_default=True,
     help="Share of the target's layers under the head.",
 )
-@click.option("--epochs", type=click.IntRange(1, 100), default=2, show_default=True, help="Times over them.")
+@click.option(
+    "--epochs", type=click.IntRange(1, 100), default=TRAINING.epochs, show_default=True, help="Times over them."
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of text and training.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Cores used.")
 def train_head_command(folder: Path, **options: Any) -> int:
     """Distil a small EAGLE-like head from the model on local text into DIR, in minutes on one core."""
     _use(options["model"], options["threads"])
-    from calibrate.lab.train_head import TrainingPlan, save_head
+    from calibrate.lab.train_head import save_head
     from calibrate.writing import make_folder
     from scenarios.lab.run import load, trained_head
     from scenarios.lab.texts import chosen_slices
@@ -92,10 +119,6 @@ def train_head_command(folder: Path, **options: Any) -> int:
 
 
 def _plan(options: dict[str, Any]) -> LabPlan:
-    from calibrate.lab.measure import LoopPlan
-    from calibrate.lab.train_head import TrainingPlan
-    from scenarios.lab.run import LabPlan
-
     kind, draft = _proposer(options["proposer"])
     head: Path | None = options["head_folder"]
     if head is not None and kind != "head":
@@ -107,7 +130,7 @@ def _plan(options: dict[str, Any]) -> LabPlan:
         draft_model=draft,
         head=None if head is None else str(head),
         tasks=options["tasks"],
-        temperatures=options["temperatures"] or (0.8,),
+        temperatures=options["temperatures"] or LAB.temperatures,
         prompts=options["prompts"],
         prompt_tokens=options["prompt_tokens"],
         loop=loop,
@@ -131,7 +154,7 @@ def _use(model: str, threads: int) -> None:
         raise InvalidInput(
             f"the lab needs {', '.join(missing)} of the extra [lab], not installed here; pip install 'specdec-sim[lab]'"
         )
-    from calibrate.lab.loading import GEMMA, GEMMA_NOTICE, use_threads
+    from calibrate.lab.loading import GEMMA_NOTICE, use_threads
 
     if model == GEMMA:
         click.echo(GEMMA_NOTICE, err=True)

@@ -3,46 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from calibrate.lab.cells import Cell, ProposerAsked, ProposerKind, measure_cell, middle_third_skipped
+from calibrate.lab.cells import Cell, ProposerAsked, measure_cell, middle_third_skipped
 from calibrate.lab.head import Head
-from calibrate.lab.loading import GEMMA, Loaded, load_folder, load_gemma
-from calibrate.lab.measure import LoopPlan
-from calibrate.lab.train_head import TrainingPlan, load_head, save_head, train_from_ids
+from calibrate.lab.loading import Loaded, load_folder, load_gemma
+from calibrate.lab.plans import GEMMA, LoopPlan, TrainingPlan
+from calibrate.lab.train_head import Told, load_head, save_head, train_from_ids
 from calibrate.writing import make_folder, write_text_at_once
 from roofline.errors import InvalidInput
+from scenarios.lab.plan import LabPlan
 from scenarios.lab.results import CellResult, cell_from_json, cell_to_json
 from scenarios.lab.texts import TextSlice, chosen_slices, passages
 
-Told = Callable[[str, int, int], None]
 BYTES_PER_TOKEN = 8
 """Read per wanted token; text of the languages a tokenizer knows needs 2 to 5."""
 COUNTED = 6
 """Text whose ids are counted for the head's vocabulary, in passages per window trained on."""
 BYTE_PIECES_WORTH_A_WORD = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class LabPlan:
-    """What is measured; two runs with the same plan write the same bytes but for times.
-
-    `prompts` passages of `prompt_tokens` real tokens per slice are continued by the model.
-    """
-
-    model: str = GEMMA
-    proposer: ProposerKind = "head"
-    draft_model: str | None = None
-    head: str | None = None
-    tasks: str | None = None
-    temperatures: tuple[float, ...] = (0.8,)
-    prompts: int = 24
-    prompt_tokens: int = 96
-    loop: LoopPlan = field(default_factory=LoopPlan)
-    training: TrainingPlan = field(default_factory=TrainingPlan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ pytest.importorskip("tokenizers")
 from calibrate.lab.cells import ProposerAsked, measure_cell  # noqa: E402 # needs torch
 from calibrate.lab.head import Head  # noqa: E402
 from calibrate.lab.loading import Loaded, load_folder  # noqa: E402
-from calibrate.lab.measure import LoopPlan, head_proposer  # noqa: E402
-from calibrate.lab.train_head import TrainingPlan, frequent_ids, load_head, save_head, target_states, train_from_ids  # noqa: E402
+from calibrate.lab.measure import head_proposer  # noqa: E402
+from calibrate.lab.plans import LoopPlan, TrainingPlan  # noqa: E402
+from calibrate.lab.train_head import frequent_ids, load_head, save_head, target_states, train_from_ids  # noqa: E402
 from roofline.errors import InvalidInput  # noqa: E402
 from tests.calibrate.lab.folders import GEMMA, LLAMA, QWEN2, write_folder  # noqa: E402
 
@@ -88,10 +89,9 @@ def test_unrolled_passes_in_training_are_the_drafts_at_work(family: str, tmp_pat
 
 def test_drafts_are_drawn_among_the_ids_a_head_can_propose(loaded: Loaded):
     head = Head(loaded.model, first_layers=1, ids=torch.arange(0, 256, 2))
-    proposer = head_proposer(head, torch.tensor(windows(2, seed=4)), (2, 24), temperature=0.7)
     hidden = torch.randn(500, 48)
     with torch.inference_mode():
-        drafts, law = proposer.draw(hidden, torch.Generator().manual_seed(0))
+        drafts, law = head.draw(hidden, 0.7, torch.Generator().manual_seed(0))
         expected = torch.softmax(head.logits(hidden) / 0.7, dim=-1)
     assert law is not None
     assert (drafts % 2 == 0).all()

@@ -12,7 +12,8 @@ pytest.importorskip("tokenizers")
 from calibrate.lab.cells import ProposerAsked, measure_cell, proposer_factory  # noqa: E402 # needs torch
 from calibrate.lab.language_model import LanguageModel  # noqa: E402
 from calibrate.lab.loading import load_folder  # noqa: E402
-from calibrate.lab.measure import LoopPlan, measure  # noqa: E402
+from calibrate.lab.measure import measure  # noqa: E402
+from calibrate.lab.plans import LoopPlan  # noqa: E402
 from calibrate.lab.rounds import RoundLog, by_size, loops, mean_of_rounds, ratio_over_answers, spearman  # noqa: E402
 from tests.calibrate.lab.folders import GEMMA, LLAMA, write_folder  # noqa: E402
 

@@ -10,7 +10,7 @@ pytest.importorskip("tokenizers")
 
 from calibrate.lab.cells import ProposerAsked, proposer_factory  # noqa: E402 # needs torch
 from calibrate.lab.loading import load_folder  # noqa: E402
-from calibrate.lab.measure import LoopPlan  # noqa: E402
+from calibrate.lab.plans import LoopPlan  # noqa: E402
 from calibrate.lab.speed import SpeedCell, measure_speed  # noqa: E402
 from tests.calibrate.lab.folders import LLAMA, write_folder  # noqa: E402
 
