@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from calibrate.lab.cells import proposer_factory
 from calibrate.lab.speed import SpeedCell, measure_speed
+from calibrate.writing import write_text_at_once
+from roofline.errors import InvalidInput
 from scenarios.lab.results import CellResult
 from scenarios.lab.run import LabRun, Told, load, prompts_of, proposer_asked
 from scenarios.lab.texts import chosen_slices
@@ -15,7 +18,7 @@ TIMED_PROMPTS = 12
 
 
 def time_cells(run: LabRun, out: Path, *, told: Told) -> list[tuple[CellResult, SpeedCell]]:
-    """Measured and predicted speed-up of those cells."""
+    """Measured and predicted speed-up of those cells; what an earlier run has timed is kept."""
     plan = run.plan
     loaded = load(plan.model, told)
     asked = proposer_asked(plan, loaded, out=out, told=told)
@@ -24,7 +27,11 @@ def time_cells(run: LabRun, out: Path, *, told: Told) -> list[tuple[CellResult, 
     names = {text.name for text in first.values()}
     cells = [each for each in run.cells if each.slice_name in names]
     for index, each in enumerate(cells):
-        told(f"timing both loops ({each.slice_name} at temperature {each.temperature:g})", index, len(cells))
+        told(f"timing both loops on {each.slice_name} at temperature {each.temperature:g}", index, len(cells))
+        path = out / "cells" / f"{each.slice_name}-{each.temperature:g}.speed.json"
+        if (kept := _kept(path)) is not None:
+            timed.append((each, kept))
+            continue
         prompts, _ = prompts_of(first[each.task], loaded, plan)
         loop = replace(plan.loop, temperature=each.temperature)
         factory = proposer_factory(loaded.model, asked, temperature=each.temperature)
@@ -35,5 +42,16 @@ def time_cells(run: LabRun, out: Path, *, told: Told) -> list[tuple[CellResult, 
             plan=loop,
             acceptance_length=each.cell.length.mean,
         )
+        write_text_at_once(path, json.dumps(asdict(speed), indent=1) + "\n")
         timed.append((each, speed))
+    told("timed", len(cells), len(cells))
     return timed
+
+
+def _kept(path: Path) -> SpeedCell | None:
+    if not path.exists():
+        return None
+    try:
+        return SpeedCell(**json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"{path} cannot be read ({error}); delete it, and the cell is timed again") from error

@@ -75,6 +75,24 @@ def test_a_folder_of_another_plan_is_left_alone(capsys, tmp_path, model, text):
     assert "holds a lab run with another loop" in error
 
 
+def test_speed_is_timed_once_and_kept(capsys, tmp_path, model, text):
+    out = tmp_path / "out"
+    words = ("--model", model, "--tasks", text, "--proposer", "layer-skip", *QUICK, "--speed", "--out", out)
+    code, first, _ = run(capsys, *words)
+    assert code == 0
+    assert "median |error|" in first
+    (timed,) = json.loads((out / "acceptance.json").read_text())["speed"]
+    assert timed["predicted_speedup"] == pytest.approx(timed["acceptance_length"] * timed["plain_s"] / timed["round_s"])
+    assert "notes.txt" in first.split("S measured")[1]
+    before = (out / "acceptance.json").read_bytes()
+    run(capsys, *words)
+    assert (out / "acceptance.json").read_bytes() == before
+    (out / "cells" / "notes.txt-0.8.speed.json").write_text("{")
+    code, _, error = run(capsys, *words)
+    assert code == 2
+    assert "cannot be read" in error
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
