@@ -47,8 +47,8 @@ def entropy(seed: int) -> Row:
         ),
         note="Model drafters (draft models, EAGLE, MTP). N-gram lookup is the family for which the chapter's figures "
         "for chat come true. Published alpha has 1 to 117 rows a task; JSON has one. The real model's head stands on "
-        "two thirds of its layers. Text that the model knows by heart is an exception it shows: at 1.1 nats, licences had "
-        "0.55 of first drafts accepted; they are left out, for their files are copies of each other.",
+        "two thirds of its layers. Text that the model knows by heart is an exception it shows: at 1.1 nats, licences "
+        "had 0.55 of first drafts accepted; they are left out, for their files are copies of each other.",
     )
 
 
