@@ -60,7 +60,7 @@ def _interval(estimate: Estimate) -> str:
 def _correlation_line(run: LabRun, temperature: float) -> str:
     value, slices = entropy_correlation(run.cells, temperature)
     if slices < MIN_SLICES:
-        return f"temperature {temperature:g}: {slices} slices are too few to correlate (at least {MIN_SLICES})"
+        return f"temperature {temperature:g}: no correlation over fewer than {MIN_SLICES} slices ({slices} here)"
     return (
         f"temperature {temperature:g}: Spearman correlation of position-1 acceptance with target entropy {value:+.2f} "
         f"over {slices} slices"
