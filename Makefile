@@ -46,7 +46,7 @@ test: $(DEV_STAMP)
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)
 
 test-slow: $(DEV_STAMP)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -n $(PYTEST_WORKERS)
 
 bench: $(DEV_STAMP)
 	@$(BIN)/python -m tests.benchmarks
