@@ -21,7 +21,12 @@ def causal_mask(
     hidden = slots[None, None, :] > positions[:, :, None]
     if window_tokens is not None:
         hidden |= slots[None, None, :] <= positions[:, :, None] - window_tokens
-    mask = torch.zeros(hidden.shape, dtype=dtype, device=positions.device).masked_fill_(hidden, float("-inf"))
+    return additive_mask(hidden, group=group, dtype=dtype)
+
+
+def additive_mask(hidden: torch.Tensor, *, group: int, dtype: torch.dtype) -> torch.Tensor:
+    """From what each row does not see `(batch, q, span)` to the mask `(batch, 1, group * q, span)` of `attend`."""
+    mask = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, float("-inf"))
     return mask.repeat(1, group, 1)[:, None]
 
 

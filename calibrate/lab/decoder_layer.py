@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from calibrate.engine.attention import attend, causal_mask
+from calibrate.engine.attention import additive_mask, attend, causal_mask
 from calibrate.lab.shapes import LayerKind, LmShape
 
 
@@ -83,8 +83,7 @@ class Places:
         seen = torch.where(of_pass == 0, place <= newest, place == newest + of_pass)
         if kind.window_tokens is not None:
             seen &= place > positions[:, :, None] - kind.window_tokens
-        mask = torch.zeros(seen.shape, dtype=dtype, device=positions.device).masked_fill_(~seen, float("-inf"))
-        masks = {kind: mask.repeat(1, shape.sizes.group, 1)[:, None]}
+        masks = {kind: additive_mask(~seen, group=shape.sizes.group, dtype=dtype)}
         rotary = {kind.rope_base: rotary_at(positions, kind.rope_base, head_dim=shape.sizes.head_dim)}
         return cls(_rows(positions), positions + index * span, len(slots), masks, rotary)
 

@@ -17,7 +17,7 @@ from roofline.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class TrainingText:
-    """Windows of token ids `(windows, window_tokens)` and what the target makes of them.
+    """What the target makes of windows of text.
 
     Attributes
     ----------
@@ -25,11 +25,12 @@ class TrainingText:
         Its hidden states `(windows, window_tokens, hidden)` after the layers that the head shares, and after the last.
     """
 
-    tokens: torch.Tensor
     first: torch.Tensor
     hidden: torch.Tensor
 
 
+HALF = torch.bfloat16
+"""What training computes in; weights and the residual stream stay in fp32."""
 Told = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
@@ -50,7 +51,7 @@ def target_states(
             parts.append((first, above.through(first, places, cache=caches[1], span=span)))
             told("target over training text", sum(len(each[0]) for each in parts), len(tokens))
     first, hidden = (torch.cat(column).clone() for column in zip(*parts, strict=True))
-    return TrainingText(tokens, first, hidden)
+    return TrainingText(first, hidden)
 
 
 def train_from_ids(
@@ -82,12 +83,12 @@ def train_head(head: Head, target: LanguageModel, text: TrainingText, *, plan: T
     optimiser = torch.optim.AdamW(
         head.parameters(), lr=plan.learning_rate, betas=(0.9, 0.95), weight_decay=0.01, fused=True
     )
-    total = plan.epochs * -(-len(text.tokens) // plan.batch_windows)
+    total = plan.epochs * -(-len(text.hidden) // plan.batch_windows)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: plan.rate(step, total))
     order = torch.Generator().manual_seed(plan.seed)
     done = 0
     for _ in range(plan.epochs):
-        for chosen in torch.randperm(len(text.tokens), generator=order).split(plan.batch_windows):
+        for chosen in torch.randperm(len(text.hidden), generator=order).split(plan.batch_windows):
             passes = plan.unrolled if done >= (1.0 - plan.unrolled_fraction) * total else 1
             loss = _loss(head, target, text, chosen=chosen, passes=passes)
             optimiser.zero_grad(set_to_none=True)
@@ -107,7 +108,7 @@ def _loss(head: Head, target: LanguageModel, text: TrainingText, *, chosen: torc
     law is taken at temperature 1, among the ids that the head can propose.
     """
     first, hidden = text.first[chosen].float(), text.hidden[chosen]
-    rows, span = text.tokens[chosen].shape
+    rows, span = hidden.shape[:2]
     with torch.no_grad(), _half():
         law = torch.softmax(torch.nn.functional.linear(target.normed(hidden), head.lm_rows).float(), dim=-1)
     features = hidden[:, :-1]
@@ -125,9 +126,6 @@ def _loss(head: Head, target: LanguageModel, text: TrainingText, *, chosen: torc
         features = out[:, :-1]
         caches.append(cache)
     return torch.stack(losses).mean()
-
-
-HALF = torch.bfloat16
 
 
 def _half() -> torch.autocast:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from calibrate.lab.cells import Cell, ProposerAsked, measure_cell, middle_third_skipped
 from calibrate.lab.head import Head
@@ -18,6 +19,7 @@ from scenarios.lab.plan import LabPlan
 from scenarios.lab.results import CellResult, cell_from_json, cell_to_json
 from scenarios.lab.texts import TextSlice, chosen_slices, passages
 
+Kept = TypeVar("Kept")
 BYTES_PER_TOKEN = 8
 """Read per wanted token; text of the languages a tokenizer knows needs 2 to 5."""
 COUNTED = 6
@@ -64,7 +66,9 @@ def run_lab(plan: LabPlan, out: Path, *, told: Told) -> LabRun:
             )
             path = out / "cells" / f"{text.name}-{temperature:g}.json"
             loop = replace(plan.loop, temperature=temperature)
-            cells.append(_kept(path) or _measured(path, (loaded, asked), text, prompts=prompts, loop=loop))
+            cells.append(
+                kept(path, cell_from_json) or _measured(path, (loaded, asked), text, prompts=prompts, loop=loop)
+            )
     told("measured", total, total)
     return LabRun(plan, loaded.name, loaded.sha256, tuple(cells), tuple(remarks))
 
@@ -154,11 +158,18 @@ def _measured(
     return result
 
 
-def _kept(path: Path) -> CellResult | None:
+def kept(path: Path, read: Callable[[dict[str, Any]], Kept]) -> Kept | None:
+    """What an earlier run has left in a cell's file; None where there is none.
+
+    Raises
+    ------
+    InvalidInput
+        The file is damaged.
+    """
     if not path.exists():
         return None
     try:
-        return cell_from_json(json.loads(path.read_text(encoding="utf-8")))
+        return read(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"{path} cannot be read ({error!r}); delete it, and the cell is measured again") from error
 

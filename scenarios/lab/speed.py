@@ -9,9 +9,8 @@ from pathlib import Path
 from calibrate.lab.cells import proposer_factory
 from calibrate.lab.speed import SpeedCell, measure_speed
 from calibrate.writing import write_text_at_once
-from roofline.errors import InvalidInput
 from scenarios.lab.results import CellResult
-from scenarios.lab.run import LabRun, Told, load, prompts_of, proposer_asked
+from scenarios.lab.run import LabRun, Told, kept, load, prompts_of, proposer_asked
 from scenarios.lab.texts import chosen_slices
 
 TIMED_PROMPTS = 12
@@ -29,8 +28,8 @@ def time_cells(run: LabRun, out: Path, *, told: Told) -> list[tuple[CellResult, 
     for index, each in enumerate(cells):
         told(f"timing both loops on {each.slice_name} at temperature {each.temperature:g}", index, len(cells))
         path = out / "cells" / f"{each.slice_name}-{each.temperature:g}.speed.json"
-        if (kept := _kept(path)) is not None:
-            timed.append((each, kept))
+        if (before := kept(path, lambda content: SpeedCell(**content))) is not None:
+            timed.append((each, before))
             continue
         prompts, _ = prompts_of(first[each.task], loaded, plan)
         loop = replace(plan.loop, temperature=each.temperature)
@@ -46,12 +45,3 @@ def time_cells(run: LabRun, out: Path, *, told: Told) -> list[tuple[CellResult, 
         timed.append((each, speed))
     told("timed", len(cells), len(cells))
     return timed
-
-
-def _kept(path: Path) -> SpeedCell | None:
-    if not path.exists():
-        return None
-    try:
-        return SpeedCell(**json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise InvalidInput(f"{path} cannot be read ({error}); delete it, and the cell is timed again") from error
